@@ -37,9 +37,10 @@ def reporting(ufunc: np.ufunc, result: Any, *operands: Any) -> Any:
     natively, which reports nothing.
     """
     are_scalars = not any(isinstance(o, Array) and o.meta.boxed for o in operands) and any(map(is_scalar, operands))
-    if ufunc not in REPORTING or not are_scalars or result.meta.boxed or not has_own_operator(ufunc, result.dtype):
+    if ufunc not in REPORTING or not are_scalars or result.meta.boxed or result.node.op != ufunc.__name__:
         return result
-    assert result.node.op == ufunc.__name__
+    if not has_own_operator(ufunc, result.node.inputs[0].dtype):
+        return result
     return fresh(result.builder, result.builder.apply(REPORTING[ufunc], *result.node.inputs), boxed=False)
 
 

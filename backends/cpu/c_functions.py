@@ -54,22 +54,22 @@ SUFFIX = {"f2": "f", "bf16": "f", "f4": "f", "f8": "", "f16": "l"}
 # libmvec's forms for vectors of different width, and libm's for single numbers, round differently. Of one number a
 # function has to give one result wherever in an array it is, so the ends of loops, which run in narrower vectors and
 # singly, go through the widest form too. The compiler knows the function as npc_f, and its vector forms are these.
-WIDE_CONDITION = {64: "__AVX512F__", 32: "__AVX2__"}  # width of the widest vectors in bytes -> the processor has them
-FORMS = {64: "e", 32: "d", 16: "b"}  # letter of the vector function ABI
+# (condition, width of vectors in bytes, letter of the vector function ABI), the best first
+LEVELS = (("__AVX512F__", 64, "e"), ("__AVX2__", 32, "d"), ("__AVX__", 32, "c"), ("__SSE2__", 16, "b"))
 WHOLE = "npc_vector_"  # before a function's name: of a whole vector, in loops that are written in such
 CALLED_WHOLE = "npc_called_"  # the same, not written into the loop
 WRITTEN = re.compile(rf"^ *{IS_HERE}\n(.*?)^ *#else\n.*?^ *#endif\n", re.M | re.S)
 
 
-def wide_text(function: str, name: str, operands: int, width: int, *, is_whole: bool, has_forms: bool) -> str:
-    """npc_<function>, by libmvec's for vectors of `width` bytes: for these, and in the forms that the compiler calls."""
-    size = int(name[1:])
+def wide_text(function: str, name: str, operands: int, level: int, *, is_whole: bool, has_forms: bool) -> str:
+    """npc_<function>, by libmvec's of this level: for vectors as wide, and in the forms that the compiler calls."""
+    size, (_, width, widest_letter) = int(name[1:]), LEVELS[level]
 
     def vector(w: int) -> str:
         return f"npc_{name}x{w // size}"
 
-    def symbol(w: int, of: str) -> str:
-        return f"_ZGV{FORMS[w]}N{w // size}{'v' * operands}_{of}"
+    def symbol(w: int, letter: str, of: str) -> str:
+        return f"_ZGV{letter}N{w // size}{'v' * operands}_{of}"
 
     def define(result: str, head: str, argument: str, low: str) -> str:
         named = ", ".join(f"{result} x{k}" for k in range(operands))
@@ -77,11 +77,11 @@ def wide_text(function: str, name: str, operands: int, width: int, *, is_whole: 
         return f"NPC_HIDDEN {result} {head}({named}) {{ const {widest} r = {widest_form}({passed}); return {low}; }}\n"
 
     scalar, widest, lanes = C_TYPES[name], vector(width), width // size
-    text = f"{widest} {symbol(width, function)}({', '.join([widest] * operands)});\n"
+    widest_form = symbol(width, widest_letter, function)
+    text = f"{widest} {widest_form}({', '.join([widest] * operands)});\n"
     text += (
         f'NPC_VECTOR __attribute__((const, visibility("hidden"))) {scalar} npc_{function}({", ".join([scalar] * operands)});\n'
     )
-    widest_form = symbol(width, function)
     if name == "f8" and width == BYTES and function in vector_functions.FUNCTIONS:
         widest_form = f"npc_own_{function}"
     if name == "f8" and function in QUARTERS:
@@ -98,12 +98,12 @@ def wide_text(function: str, name: str, operands: int, width: int, *, is_whole: 
             text += f"#define {CALLED_WHOLE}{function} {widest_form}\n"
     if not has_forms:
         return text
-    for w in (w for w in FORMS if w <= width):
+    for w, letter in {w: letter for _, w, letter in reversed(LEVELS[level:])}.items():
         places = ", ".join(str(k) for k in range(w // size))
         repeated = ", ".join(str(k % (w // size)) for k in range(lanes))
         argument = f"__builtin_shufflevector({{0}}, {{0}}, {repeated})" if w < width else "{0}"
         shrunk = f"__builtin_shufflevector(r, r, {places})" if w < width else "r"
-        text += define(vector(w), symbol(w, f"npc_{function}"), argument, shrunk)
+        text += define(vector(w), symbol(w, letter, f"npc_{function}"), argument, shrunk)
     alone = ", ".join([scalar] * operands)
     text += f'NPC_HIDDEN {scalar} npc_{function}_alone({alone}) __asm__("npc_{function}");\n'
     return text + define(scalar, f"npc_{function}_alone", f"{{0}} - ({widest}){{{{0}}}}", "r[0]")
@@ -126,14 +126,14 @@ def vectorised_text(called: set[str], elsewhere: set[str], loops: str = "", are_
         lanes = width // int(name[1:])
         text += f"typedef {C_TYPES[name]} npc_{name}x{lanes} __attribute__((vector_size({width})));\n"
     text += "#if !defined(__x86_64__) || !__has_builtin(__builtin_shufflevector)\n" + plain
-    for width, condition in WIDE_CONDITION.items():
+    for level, (condition, width, _) in enumerate(LEVELS):
         text += f"#elif defined({condition})\n" + (FAR_TEXT if any(f in QUARTERS for f, _, _ in used) else "")
         if width == BYTES:
             whole = vector_math.vectors_text(inline, WHOLE, CALLED_WHOLE) if loops else ""
             text += vector_functions.own_text([f for f, n, _ in used if n == "f8"], loops + whole) + whole
         is_whole = bool(loops) and width == BYTES
         for f, n, operands in used:
-            text += wide_text(f, n, operands, width, is_whole=is_whole, has_forms=width < BYTES or f in elsewhere)
+            text += wide_text(f, n, operands, level, is_whole=is_whole, has_forms=width < BYTES or f in elsewhere)
         text += vector_functions.singles_text(loops) if is_whole else ""
         text += "".join(f"#define {f} npc_{f}\n" for f, _, _ in used)
     return text + "#else\n" + plain + "#endif\n" + vector_math.inline_text(inline)
@@ -404,7 +404,7 @@ def definitions() -> dict[str, str]:
         text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix, LARGE=large, FAR=far, LOG2_E=LOG2_E)
     text += complex_tangent.TANGENT_TEXT + complex_products.PRODUCTS_TEXT
     for name, part, real, suffix, large in (("c16", "double", "f8", "", "0x1.fcp1023"), ("c8", "float", "f4", "f", "0x1.fcp127")):
-        constants = {"LARGE": large, "LOG2_E": LOG2_E, "LOG10_E": LOG10_E}
+        constants = {"LARGE": large, "LOG2_E": LOG2_E, "LOG10_E": LOG10_E, "W": "int64_t" if name == "c16" else "int32_t"}
         constants["PRODUCTS"] = "npc_exact_products" if name == "c16" else "npc_few_products"
         plain = "npc_plain_" if name == "c16" else ""  # the vectorised ones are near enough for float32
         loops = COMPLEX_FUNCTIONS + complex_products.LOOP_TEXT + complex_power.LOOP_TEXT + complex_tangent.LOOP_TEXT

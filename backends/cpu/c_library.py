@@ -55,7 +55,8 @@ int pthread_setaffinity_np(void* thread, size_t, const struct processors*);
 #endif
 """
 # Another name of a function: compilers do not know what it does under that one, nor that it has vector forms.
-PLAIN = ["sin", "cos", "exp", "expm1", "log", "log1p", "pow", "powf"]
+PLAIN = ["sin", "cos", "exp", "expm1", "log", "log1p", "pow", "powf", "hypot", "hypotf"]
+PLAIN += [f"{f}{suffix}" for f in COMPLEX_UNARY.split() for suffix in ("", "f")]
 SINGLE = [f"{f}f" for f in f"{UNARY} {BINARY}".split()]
 NAMED = """
 #define NPC_TEXT_OF(x) #x

@@ -1,7 +1,8 @@
 """Complex arithmetic and functions in C, for one of the dtypes: NumPy's formulas, and where they lose digits others.
 
-Templates see {T} and {K} (the C type and the short name of its dtype), {P} and {R} (those of its parts), {s} (suffix of libm's
-names) and {PLAIN} (what libm's functions of single numbers are called by where vectorised ones are not near enough).
+Templates see {T} and {K} (the C type and the short name of its dtype), {P} and {R} (those of its parts), {W} (the C type of
+integers as wide as these), {s} (suffix of libm's names) and {PLAIN} (what libm's functions of single numbers are called by
+where vectorised ones are not near enough).
 """
 
 COMPLEX_FUNCTIONS = """
@@ -14,6 +15,23 @@ static inline {T} npc_subtract_{K}({T} a, {T} b) {{ {T} z = {{a.re - b.re, a.im 
 static inline {T} npc_multiply_{K}({T} a, {T} b) {{
   {T} z = {{NPC_FUSED{s}(a.re, b.re, -NPC_ROUNDED(a.im * b.im)), NPC_FUSED{s}(a.re, b.im, NPC_ROUNDED(a.im * b.re))}};
   return z;
+}}
+/* As the vector loops of numpy/_core/src/umath/loops_unary_complex.dispatch.c.src. Bits are compared, as comparisons of floats
+   report NaN, whose bits are the largest. */
+static inline {P} npc_modulus_{K}({T} a) {{
+#ifdef __FMA__
+  const {P} x = fabs{s}(a.re), y = fabs{s}(a.im), infinity = __builtin_inf{s}();
+  {W} of_x, of_y, of_infinity;
+  __builtin_memcpy(&of_x, &x, sizeof x);
+  __builtin_memcpy(&of_y, &y, sizeof y);
+  __builtin_memcpy(&of_infinity, &infinity, sizeof infinity);
+  const int is_infinite = (of_x == of_infinity) | (of_y == of_infinity), is_plain = !(is_infinite | ((of_x | of_y) == 0));
+  const {P} larger = npc_select_{R}(of_x > of_y, x, y), smaller = npc_select_{R}(of_x > of_y, y, x);
+  const {P} ratio = npc_select_{R}(is_plain, smaller, 0) / npc_select_{R}(is_plain, larger, 1);
+  return npc_select_{R}(is_infinite, infinity, larger * sqrt{s}(__builtin_fma{s}(ratio, ratio, 1)));
+#else
+  return hypot{s}(a.re, a.im);
+#endif
 }}
 /* Smith's algorithm, as numpy/_core/src/umath/loops.c.src has it. Operands are chosen, not results: where the compiler computes
    both arms, that which is not taken must not divide by zero. Of one divisor for a whole loop it does so before the loop. */
@@ -59,11 +77,11 @@ static inline {T} npc_expm1_{K}({T} z) {{
   return npc_pair_{K}(({P})(NPC_ROUNDED(more * c) - NPC_ROUNDED(2 * a * a)), ({P})(size * s));
 }}
 static inline {T} npc_log2_{K}({T} z) {{
-  const {P} _Complex w = clog{s}(npc_to_c_{K}(z));
+  const {P} _Complex w = npc_plain_clog{s}(npc_to_c_{K}(z));
   return npc_pair_{K}(__real__ w * ({P}){LOG2_E}L, __imag__ w * ({P}){LOG2_E}L);
 }}
 static inline {T} npc_log10_{K}({T} z) {{
-  const {P} _Complex w = clog{s}(npc_to_c_{K}(z));
+  const {P} _Complex w = npc_plain_clog{s}(npc_to_c_{K}(z));
   return npc_pair_{K}(__real__ w * ({P}){LOG10_E}L, __imag__ w * ({P}){LOG10_E}L);
 }}
 /* The C library's of float64: that of float32 is four units off. */

@@ -61,6 +61,20 @@ static inline {T} npc_cmul_{K}({T} a, {T} b) {{
   {T} z = {{NPC_ROUNDED(a.re * b.re) - NPC_ROUNDED(a.im * b.im), NPC_ROUNDED(a.re * b.im) + NPC_ROUNDED(a.im * b.re)}};
   return z;
 }}
+/* npy_cpow of numpy/_core/src/npymath/npy_math_complex.c.src. What NumPy reports comes out as NaN. */
+static inline {T} npc_scalar_power_{K}({T} a, {T} b) {{
+  const int n = b.im == 0 && b.re > -100 && b.re < 100 && b.re == trunc{s}(b.re) ? (int)b.re : 100;
+  {T} z = npc_pair_{K}(1, 0), power = a;
+  if (n == 0) return z;
+  if (a.re == 0 && a.im == 0) return b.re > 0 ? npc_pair_{K}(0, 0) : npc_divide_{K}(a, a);
+  if (n == 1) return a;
+  if (n == 2 || n == 3) return n == 2 ? npc_cmul_{K}(a, a) : npc_cmul_{K}(a, npc_cmul_{K}(a, a));
+  if (n == 100) return npc_of_c_{K}(cpow{s}(npc_to_c_{K}(a), npc_to_c_{K}(b)));
+  for (int rest = n < 0 ? -n : n;; power = npc_cmul_{K}(power, power)) {{
+    if (rest & 1) z = npc_cmul_{K}(z, power);
+    if (!(rest >>= 1)) return n < 0 ? npc_divide_{K}(npc_pair_{K}(1, 0), z) : z;
+  }}
+}}
 static inline {T} npc_known_power_{K}({T} a, int n) {{
   const int m = n < 0 ? -n : n;
   {T} z = {{1, 0}}, power = a;

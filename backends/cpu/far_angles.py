@@ -53,11 +53,12 @@ static __attribute__((noinline)) int npc_reduce(int64_t bits, const uint64_t* ta
 }
 """
 
-# Vectors of 64 and of 32 bytes, as whole numbers
+# Vectors of 64, 32 and 16 bytes, as whole numbers
 BITS_TEXT = """
 typedef long long npc_bits64 __attribute__((vector_size(64)));
 typedef unsigned long long npc_ubits64 __attribute__((vector_size(64)));
 typedef long long npc_bits32 __attribute__((vector_size(32)));
+typedef long long npc_bits16 __attribute__((vector_size(16)));
 """
 
 FAR_TEXT = r"""
@@ -103,6 +104,7 @@ static inline npc_c8 npc_exp2_c8(npc_c8 z) {
 IS_FAR = {
     64: "__builtin_ia32_ucmpq512_mask((npc_bits64)x + (npc_bits64)x, (npc_bits64){} + (long long)0x84a0000000000000, 6, -1)",
     32: "__builtin_ia32_movmskpd256((npc_f8x4)(((npc_bits32)x & 0x7fffffffffffffff) > 0x4250000000000000))",
+    16: "__builtin_ia32_movmskpd((npc_f8x2)(((npc_bits16)x & 0x7fffffffffffffff) > 0x4250000000000000))",
 }
 
 

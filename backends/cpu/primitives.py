@@ -122,7 +122,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "positive": kinds("iuefgc", "{0}"),
     "absolute": {"b": "{0}", "u": "{0}", "i": "({0} < 0 ? -{0} : {0})"}
     | kinds("efg", "fabs{s}({0})")
-    | {"c": "hypot{s}({0}.re, {0}.im)"},
+    | {"c": "npc_modulus_{K}({0})"},
     "fabs": kinds("efg", "fabs{s}({0})"),
     "sign": {"u": "({0} != 0)"}
     | kinds("i", "(({0} > 0) - ({0} < 0))")
@@ -159,8 +159,8 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     },
     "logaddexp": kinds("fg", "npc_logaddexp_{K}({0}, {1})") | {"e": "npc_logaddexp_f4({0}, {1})"},
     "logaddexp2": kinds("fg", "npc_logaddexp2_{K}({0}, {1})") | {"e": "npc_logaddexp2_f4({0}, {1})"},
-    **{name: kinds("efg", f"{{0}} * ({{T}})(180 / {PI})") for name in ("degrees", "rad2deg")},
-    **{name: kinds("efg", f"{{0}} * ({{T}})({PI} / 180)") for name in ("radians", "deg2rad")},
+    **{name: kinds("efg", f"{{0}} * (180 / ({{T}}){PI})") for name in ("degrees", "rad2deg")},
+    **{name: kinds("efg", f"{{0}} * (({{T}}){PI} / 180)") for name in ("radians", "deg2rad")},
     **{name: kinds("biu", "{0}") | kinds("efg", name + "{s}({0})") for name in ("floor", "ceil", "trunc")},
     "rint": kinds("efg", "rint{s}({0})") | {"c": "npc_pair_{K}(rint{s}({0}.re), rint{s}({0}.im))"},
     "isfinite": kinds("biu", "1") | kinds("efg", "(({0} == {0}) & (fabs{s}({0}) != __builtin_inf()))"),
@@ -177,8 +177,9 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "scalar_subtract": kinds("iu", reporting("sub", "{0}", "{1}")),
     "scalar_multiply": kinds("iu", reporting("mul", "{0}", "{1}")) | {"c": "npc_cmul_{K}({0}, {1})"},
     "scalar_negative": kinds("iu", reporting("sub", "0", "{0}")),
-    "scalar_absolute": {"u": "{0}", "i": f"({{0}} < 0 ? {reporting('sub', '0', '{0}')} : {{0}})"},
-    "scalar_power": kinds("f", "npc_plain_pow{s}({0}, {1})"),
+    "scalar_absolute": {"u": "{0}", "i": f"({{0}} < 0 ? {reporting('sub', '0', '{0}')} : {{0}})"}
+    | {"c": "npc_plain_hypot{s}({0}.re, {0}.im)"},
+    "scalar_power": kinds("f", "npc_plain_pow{s}({0}, {1})") | {"c": "npc_scalar_power_{K}({0}, {1})"},
     "philox_low": {"u": "npc_philox_low({0}, {1}, {2})"},
     "philox_high": {"u": "npc_philox_high({0}, {1}, {2})"},
 }
@@ -192,7 +193,7 @@ PRIMITIVES["power"] |= {"f": "npc_small_power_{K}({0}, {1}, pow{s}({0}, {1}))"}
 PRIMITIVES["cbrt"] |= kinds("fg", "npc_cbrt_{K}({0})")
 PRIMITIVES["log"] |= kinds("fg", "npc_log_{K}({0})") | {"e": "npc_log_f4({0})"}
 for numpy_name, libm_name in COMPLEX_LIBM.items():
-    PRIMITIVES[numpy_name]["c"] = f"npc_of_c_{{K}}(c{libm_name}{{s}}(npc_to_c_{{K}}({{0}})))"
+    PRIMITIVES[numpy_name]["c"] = f"npc_of_c_{{K}}(npc_plain_c{libm_name}{{s}}(npc_to_c_{{K}}({{0}})))"
 
 PRIMITIVES["log1p"]["c"] = "npc_log1p_{K}({0})"
 PRIMITIVES["exp2"]["c"] = "npc_exp2_{K}({0})"

@@ -2,7 +2,8 @@
 
 Of integers what overflows is reported: `np.uint8(200) + np.uint8(100)` warns where `np.add` of the same two, and any array, wraps
 around. A product of complex scalars rounds each of its four products, of which the loops of ufuncs fuse two with the sums.
-A power is that of the C library, where ufuncs square, take roots and have vector functions.
+A power is that of the C library, where ufuncs square, take roots and have vector functions; complex ones multiply as NumPy does,
+where kernels round less. The absolute value of a complex scalar is the C library's too, where ufuncs divide and take a root.
 """
 
 import operator
@@ -16,8 +17,8 @@ from npcompile.tensor_core.op import OPS, Op
 
 def has_own_operator(ufunc: np.ufunc, dtype: np.dtype) -> bool:
     if ufunc is np.power:
-        return dtype in (np.float32, np.float64)
-    return dtype.kind in "iu" or (ufunc is np.multiply and dtype.kind == "c")
+        return dtype.char in "fdFD"
+    return dtype.kind in "iu" or (ufunc in (np.multiply, np.absolute) and dtype.kind == "c")
 
 
 def reporting(ufunc: np.ufunc, function: Callable) -> Op:
@@ -31,7 +32,7 @@ def reporting(ufunc: np.ufunc, function: Callable) -> Op:
         if any(x.dtype == object for x in xs):  # sizes, which do not overflow
             return np.asarray(ufunc(*xs))
         results = [function(*scalars) for scalars in zip(*(np.asarray(x).flat for x in xs))]
-        return np.array(results, xs[0].dtype).reshape(np.shape(xs[0]))
+        return np.array(results, ufunc(*(x.flat[:1] for x in map(np.asarray, xs))).dtype).reshape(np.shape(xs[0]))
 
     name = f"scalar_{ufunc.__name__}"
     is_smooth = has_own_operator(ufunc, np.dtype(float)) or has_own_operator(ufunc, np.dtype(complex))

@@ -9,7 +9,6 @@ floating-point error was noted: before that the program can leave, and Python do
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -31,9 +30,7 @@ from npcompile.backends.cpu.array_trees import (
     parts_of,
     takes_long,
 )
-from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.grains import elements_of_a_grain, nanoseconds
-from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.loops import noted_errors
 from npcompile.backends.cpu.loops.accesses import OWN
 from npcompile.backends.cpu.loops.extents import Extent, bounds_of
@@ -126,7 +123,6 @@ static inline void npc_keep_room(PyObject* made, int64_t most, int64_t itemsize,
   else rt->discard(made);
 }
 """
-RENAMED = re.compile(r"^#define (\w+) npc_\1$", re.M)
 PARALLEL_FROM = 1 << 15  # elements
 SCATTERED_FROM = 1 << 21  # bytes of the lines of a cache in which single elements are set to a number
 GRAIN = 1 << 13
@@ -492,11 +488,7 @@ class ArrayLoops:
             f"#define NPC_FEWEST_{k} {ALONE_FROM * (self.read_alone.get(root, 0) >= axes)}"
             for (root, axes), k in self.owners.items()
         ]
-        made = "\n".join([HELPERS, *fewest, *self.folds.values(), *self.functions]) + "\n"
-        called = functions_text(made, loader().compiler)
-        # Numbers alone go through libm, as Python's and NumPy's scalars do.
-        renamed = "".join(f"#undef {name}\n" for name in RENAMED.findall(called))
-        return f"{called}{made}{renamed}"
+        return "\n".join([HELPERS, *fewest, *self.folds.values(), *self.functions]) + "\n"
 
 
 def ends_of(f: Function | None, part: Part, axes: int) -> tuple[str, str]:

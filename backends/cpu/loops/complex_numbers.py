@@ -19,15 +19,6 @@ Fail = Callable[[], str]
 ONE_PLUS, ONE_MINUS = 1 + 2.0**-52, 1 - 2.0**-53
 LARGEST_POWER = 16  # that is written out
 SUFFIXES = {"f4": "f", "c8": "f"}  # of libm's names and of literals
-LIBM = ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")
-LIBM_OF_ARCS = ("asin", "acos", "atan", "asinh", "acosh", "atanh")
-# x, y, and np.abs(x + y j) as `vector_modulus` computes it
-MODULI = (
-    (-0.964, 0.757, "0x1.39c798846e921p+0"),
-    (0.645, 1.695, "0x1.d0465fb515793p+0"),
-    (0.358, -0.56, "0x1.544d6fb9e6af3p-1"),
-    (0.719, 1.901, "0x1.042696878f49dp+1"),
-)
 
 
 class Code(Protocol):
@@ -194,37 +185,3 @@ def choose(code: Code, kind: str, condition: str, a: str, b: str) -> str:
 def modulus(code: Code, kind: str, a: str, fail: Fail) -> str:
     """abs()"""
     return code.function("hypot", PART_OF_COMPLEX[kind], parts(code, a, kind), fail)
-
-
-def vector_modulus(code: Code, kind: str, a: str, fail: Fail) -> str:
-    """np.abs, where it has vectors: another number than that of abs()."""
-    part, s, given = PART_OF_COMPLEX[kind], SUFFIXES.get(kind, ""), parts(code, a, kind)
-    x, y = (code.new(part, f"fabs{s}({v})") for v in given)
-    larger, smaller = code.new(part, f"{x} > {y} ? {x} : {y}"), code.new(part, f"{x} > {y} ? {y} : {x}")
-    ratio = code.new(part, f"{larger} == 0 ? {zero(part)} : {smaller} / {larger}")
-    made = code.new(part, f"{larger} * sqrt{s}(__builtin_fma{s}({ratio}, {ratio}, {one(part)}))")
-    require_finite(code, [made], part, given, fail)
-    return made
-
-
-@cache
-def has_vector_modulus() -> bool:
-    """Is np.abs that? Of processors with fused operations, and not of all versions of NumPy."""
-    return all(float(np.abs(complex(x, y))).hex() == wanted for x, y, wanted in MODULI)
-
-
-def function(code: Code, name: str, kind: str, a: str, fail: Fail) -> str:
-    """One of the C library's, which NumPy calls."""
-    part = PART_OF_COMPLEX[kind]
-    made = code.new(kind, f"npc_complex_{name}{SUFFIXES.get(part, '')}({a})")
-    require_finite(code, parts(code, made, kind), part, [], fail)
-    return made
-
-
-def declarations() -> str:
-    """Functions as variables, of which compilers know no values."""
-    lines = []
-    for c, s in (("npc_z16", ""), ("npc_z8", "f")):
-        for name in (*LIBM, *LIBM_OF_ARCS):
-            lines.append(f"{c} c{name}{s}({c}); static {c} (*volatile const npc_complex_{name}{s})({c}) = c{name}{s};")
-    return "\n".join(lines)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.c_functions import ROUNDED_TEXT, TELL_TEXT
+from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.elements import C_OF_KIND, COMPLEX_TYPES
-from npcompile.backends.cpu.loader import load
-from npcompile.backends.cpu.loops import complex_numbers, number_lists, packed_columns
+from npcompile.backends.cpu.loader import load, loader
+from npcompile.backends.cpu.loops import number_lists, packed_columns
 from npcompile.backends.cpu.loops.noted_errors import IN_PROGRAM, with_fewer_looks
 from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS, WORD
 from npcompile.backends.cpu.loops.scalar_functions import helpers
@@ -147,17 +147,21 @@ def source(code: ScalarLoops) -> str:
         f"#define POLL {POLL}",
         COUNTED,
         COMPLEX_TYPES,
-        TELL_TEXT,
-        ROUNDED_TEXT,
         HELPERS,
-        helpers(),
+        helpers(),  # before names of libm's functions mean those that NumPy's have in kernels
         STRIP_HELPERS,
     ]
-    lines += [complex_numbers.declarations()] * any("npc_complex_" in text for text in [*code.lines, *code.functions])
     lines += [number_lists.LIST_HELPERS] * bool(code.lists)
     lines += [SPREAD_HELPERS] * any("npc_spread(" in text for text in code.functions)
-    if code.statements is not None:
-        lines.append(code.statements.text())
+    program = program_lines(code)
+    lines += [functions_text("\n".join(program), loader().compiler), *program]
+    text = "\n".join(lines) + "\n"
+    return with_places(text) if code.statements is not None and code.statements.rooms else text
+
+
+def program_lines(code: ScalarLoops) -> list[str]:
+    """The functions of statements, of strips, and the program itself."""
+    lines = [] if code.statements is None else [code.statements.text()]
     lines += code.functions
     rooms = rooms_of(code)
     lines += kept_rooms(rooms) if rooms else []
@@ -182,9 +186,7 @@ def source(code: ScalarLoops) -> str:
     lines += [f"  rt->discard({name});" for name in objects if name.startswith("made")]
     lines += [f"  {line}" for line in leave_rooms(rooms)]
     lines += [f"  {line}" for line in number_lists.releases(code.lists)]
-    lines += ["  rt->decref(raised);"] * any(way.throws for way in code.exits) + ["  return result;", "}"]
-    text = "\n".join(lines) + "\n"
-    return with_places(text) if known else text
+    return lines + ["  rt->decref(raised);"] * any(way.throws for way in code.exits) + ["  return result;", "}"]
 
 
 def with_places(text: str) -> str:

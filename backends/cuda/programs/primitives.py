@@ -174,8 +174,9 @@ for numpy_name, device_name in LIBDEVICE.items():
 PRIMITIVES["rint"]["c"] = "libdevice.rint({0r}); libdevice.rint({0i})"
 for name, template in COMPLEX_PRIMITIVES.items():
     PRIMITIVES[name]["c"] = template
-PRIMITIVES["scalar_power"] = {"f": PRIMITIVES["power"]["f"]}
-PRIMITIVES["scalar_multiply"]["c"] = PRIMITIVES["multiply"]["c"]
+PRIMITIVES["scalar_power"] = {kind: PRIMITIVES["power"][kind] for kind in "fc"}
+for numpy_name in ("multiply", "absolute"):
+    PRIMITIVES[f"scalar_{numpy_name}"]["c"] = PRIMITIVES[numpy_name]["c"]
 
 # Of float32, and float16 in it, where the user has asked for speed: the hardware's approximations. exp(x) loses about |x| ULP.
 FAST = {"divide": kinds("f", "({0} / {1})"), "reciprocal": kinds("f", f"({number(1.0)} / {{0}})")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,9 +11,12 @@ import numpy as np
 
 from npcompile.backends.cpu.elements import PART_OF_COMPLEX
 from npcompile.backends.cpu.loops import complex_numbers as c
+from npcompile.backends.cpu.loops import elementwise
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, is_complex
-from npcompile.tracer.native.kinds import Items, Scalar
+from npcompile.backends.cpu.primitives import KNOWN_EXPONENTS
+from npcompile.tracer.native.kinds import Items, Scalar, promoted
 
+LITERAL = re.compile(r"INT64_C\(-?\d+\)|-?0x.*")  # a number that the program knows
 LARGEST_EXPONENT = 708  # cmath.exp computes in another way beyond
 SMALLEST = "0x1p-1022"  # of the numbers that have all digits
 
@@ -41,6 +45,19 @@ def power(code: ScalarLoops, base: Scalar, exponent: Scalar, fail: Fail) -> Scal
     if exponent.kind != "int" or not digits.isdigit() or not 1 <= int(digits) <= c.LARGEST_POWER:
         raise NoForm("a power of a complex number")
     return Scalar(base.kind, c.power(code, base.kind, base.text, int(digits), fail))
+
+
+def of_numpys(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
+    """np.power, of which the operator is another function. To a known small exponent it multiplies."""
+    base, exponent = map(as_numpy, arguments)
+    kinds, result = promoted(np.power, (base.kind, exponent.kind))
+    x, y = (code.converted(v.text, v.kind, k, fail) for v, k in zip((base, exponent), kinds))
+    if not LITERAL.fullmatch(exponent.text):
+        return Scalar(result, elementwise.applied(code, "power", kinds, result, (x, y), fail))
+    known = exponent.text.removeprefix("INT64_C(").removesuffix(")")
+    if known not in map(str, KNOWN_EXPONENTS[np.dtype(result).itemsize]):
+        raise NoForm("a known power of a complex number")
+    return Scalar(result, elementwise.power(code, x, result, int(known), fail))
 
 
 def as_pythons(a: Scalar, b: Scalar) -> tuple[Scalar, Scalar]:
@@ -80,14 +97,6 @@ def absolute(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     return Scalar(PART_OF_COMPLEX[x.kind], c.modulus(code, x.kind, x.text, fail))
 
 
-def modulus(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-    """np.abs"""
-    x = as_numpy(one_of(arguments))
-    if not c.has_vector_modulus():
-        raise NoForm("np.abs of a complex number")
-    return Scalar(PART_OF_COMPLEX[x.kind], c.vector_modulus(code, x.kind, x.text, fail))
-
-
 def of_numpy(meaning: Callable[..., str]) -> Callable[..., Scalar]:
     """A ufunc whose result is complex too."""
 
@@ -96,10 +105,6 @@ def of_numpy(meaning: Callable[..., str]) -> Callable[..., Scalar]:
         return Scalar(x.kind, meaning(code, x.kind, x.text, fail))
 
     return made
-
-
-def of_library(name: str) -> Callable[..., Scalar]:
-    return of_numpy(lambda code, kind, text, fail: c.function(code, name, kind, text, fail))
 
 
 def tested(name: str, operator: str, result: str) -> Callable[..., Scalar]:
@@ -218,7 +223,7 @@ MADE_OF_NUMBERS: dict[Any, Callable[..., Any]] = {  # of real ones too
 FUNCTIONS_OF_COMPLEX: dict[Any, Callable[..., Any]] = {
     **MADE_OF_NUMBERS,
     abs: absolute,
-    np.absolute: modulus,
+    np.power: of_numpys,
     np.real: attribute("real"),
     np.imag: attribute("imag"),
     np.conjugate: of_numpy(c.conjugate),
@@ -227,6 +232,4 @@ FUNCTIONS_OF_COMPLEX: dict[Any, Callable[..., Any]] = {
     np.isnan: tested("isnan", "||", "b1"),
     np.isinf: tested("isinf", "||", "b1"),
     np.isfinite: tested("isfinite", "&&", "b1"),
-    **{getattr(np, name): of_library(name) for name in c.LIBM},
-    **{getattr(np, f"arc{name[1:]}"): of_library(name) for name in c.LIBM_OF_ARCS},
 }

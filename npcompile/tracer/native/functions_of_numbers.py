@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_float
+from npcompile.backends.cpu.array_trees import has_form
+from npcompile.backends.cpu.loops import elementwise
+from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_complex, is_float
 from npcompile.tracer.native.kinds import Items, Scalar, promoted
 from npcompile.tracer.native.numbers import (
     COMPARISONS,
@@ -137,19 +139,15 @@ def tested(name: str, result: str, whole: str = "") -> Callable[..., Scalar]:
     return meaning
 
 
-def in_another_unit(numerator: float, denominator: float, ufunc: np.ufunc | None = None) -> Callable[..., Scalar]:
-    """Angles: floats of Python's, or of a ufunc, whose overflow is reported."""
+def in_another_unit(numerator: float, denominator: float) -> Callable[..., Scalar]:
+    """Angles: floats of Python's, whose overflow is reported."""
 
     def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
         (x,) = map(number, arguments)
-        kind = "float" if ufunc is None else promoted(ufunc, (as_numpy(x).kind,))[1]
-        if not is_float(kind):
-            raise NoForm(f"an angle in {kind}")
-        f = "f" if kind == "f4" else ""
-        value = code.converted(x.text, x.kind, kind, fail)
-        made = code.new(kind, f"{value} * ({numerator!r}{f} / {denominator!r}{f})")
-        code.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)
-        return Scalar(kind, made)
+        value = as_float(code, x, fail).text
+        made = code.new("float", f"{value} * ({numerator!r} / {denominator!r})")
+        code.leave_if_new(made, "float", f"!__builtin_isfinite({made})", fail)
+        return Scalar("float", made)
 
     return meaning
 
@@ -232,17 +230,16 @@ def reciprocal(code: ScalarLoops, x: Scalar, fail: Fail) -> str:
     return code.binary("divide", x.kind, "1.0" if x.kind == "f8" else "1.0f", x.text, fail)[1]
 
 
-def of_numpy(ufunc: np.ufunc, name: str) -> Callable[..., Scalar]:
-    """A function of libm."""
+def of_numpy(ufunc: np.ufunc) -> Callable[..., Scalar]:
+    """What kernels compute of the elements of arrays, to the bit."""
 
     def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
         given = numbers_of(arguments, ufunc.nin)
-        if any(x.kind in ("bool", "b1") for x in given):
-            raise NoForm(f"{ufunc.__name__} of a boolean")
         kinds, result = promoted(ufunc, tuple(x.kind for x in given))
-        if not is_float(result) or any(k != result for k in kinds):
+        if not has_form(ufunc.__name__, [np.dtype(k) for k in kinds]) or not (is_float(result) or is_complex(result)):
             raise NoForm(f"{ufunc.__name__} in {result}")
-        return Scalar(result, code.function(name, result, [code.converted(x.text, x.kind, result, fail) for x in given], fail))
+        values = [code.converted(x.text, x.kind, k, fail) for x, k in zip(given, kinds)]
+        return Scalar(result, elementwise.applied(code, ufunc.__name__, kinds, result, values, fail))
 
     return meaning
 
@@ -296,11 +293,11 @@ def rounded_to(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scala
 LIBM_OF_MATH = (
     "sqrt exp sin cos tan tanh atan fabs exp2 expm1 log2 log10 log1p sinh cosh asin acos asinh acosh atanh cbrt erf erfc"
 )
-LIBM_OF_NUMPY: dict[str, str] = {
-    **{n: n for n in ["sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil", "rint", "trunc", "fabs"]},
-    **{n: n for n in ["exp2", "expm1", "log2", "log10", "log1p", "sinh", "cosh", "cbrt", "hypot"]},
-    **{f"arc{n}": f"a{n}" for n in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")},
-}
+ELEMENTWISE = (
+    "sqrt exp exp2 expm1 log log2 log10 log1p cbrt sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh"
+)
+ELEMENTWISE += " degrees radians rad2deg deg2rad arctan2 hypot power float_power logaddexp logaddexp2 fmod nextafter"
+ELEMENTWISE += " floor ceil rint trunc fabs"
 FUNCTIONS_OF_NUMBERS: dict[Any, Callable[..., Any]] = {
     min: least("<"),
     max: least(">"),
@@ -333,14 +330,12 @@ FUNCTIONS_OF_NUMBERS: dict[Any, Callable[..., Any]] = {
     np.square: of_one(lambda code, x, fail: code.binary("multiply", x.kind, x.text, x.text, fail)[1]),
     np.sign: of_one(sign_of),
     np.reciprocal: of_one(reciprocal),
-    **{u: in_another_unit(math.pi, 180.0, u) for u in (np.radians, np.deg2rad)},
-    **{u: in_another_unit(180.0, math.pi, u) for u in (np.degrees, np.rad2deg)},
     **{getattr(np, n): tested(n, "b1", "0") for n in ("isnan", "isinf")},
     np.signbit: tested("signbit", "b1"),
     **{getattr(math, n): tested(n, "bool", "0") for n in ("isnan", "isinf")},
     np.isfinite: tested("isfinite", "b1", "1"),
     math.isfinite: tested("isfinite", "bool", "1"),
-    **{getattr(np, n): of_numpy(getattr(np, n), libm) for n, libm in LIBM_OF_NUMPY.items()},
+    **{getattr(np, n): of_numpy(getattr(np, n)) for n in ELEMENTWISE.split()},
     np.maximum: of_two(np.maximum, "{a} > {b} || {isnan}({a}) ? {a} : {b}"),  # of 0.0 and -0.0 the second, as NumPy's vectors
     np.minimum: of_two(np.minimum, "{a} < {b} || {isnan}({a}) ? {a} : {b}"),
     np.fmax: of_two(np.fmax, "{a} >= {b} || {isnan}({b}) ? {a} : {b}"),

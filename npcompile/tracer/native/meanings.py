@@ -11,7 +11,7 @@ from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, Scal
 from npcompile.tracer.native import arrays, lists, powers, reductions, selecting, sequences, views
 from npcompile.tracer.native.complex_numbers import FUNCTIONS_OF_COMPLEX, MADE_OF_NUMBERS, conjugate, is_complex_number, part_of
 from npcompile.tracer.native.diagonals import diag, diagonal, trace, triangle
-from npcompile.tracer.native.functions_of_numbers import FUNCTIONS_OF_NUMBERS
+from npcompile.tracer.native.functions_of_numbers import FUNCTIONS_OF_NUMBERS, of_numpy
 from npcompile.tracer.native.going_over import GOING_OVER
 from npcompile.tracer.native.joining import JOINING
 from npcompile.tracer.native.kinds import (
@@ -405,5 +405,13 @@ def length(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {range: range_of, len: length, **FUNCTIONS_OF_NUMBERS, **MADE_OF_NUMBERS}
-OPERATORS_OF_COMPLEX = (np.add, np.subtract, np.divide, np.equal, np.not_equal)  # np.multiply may round once
-OF_COMPLEX = {**FUNCTIONS_OF_COMPLEX, **{f: FUNCTIONS_OF_NUMBERS[f] for f in (bool, pow, *OPERATORS_OF_COMPLEX)}}
+OPERATORS_OF_COMPLEX = (np.add, np.subtract, np.equal, np.not_equal)  # np.multiply and np.divide round in another way
+ELEMENTWISE_OF_COMPLEX = (
+    "absolute multiply divide square reciprocal sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh"
+)
+ELEMENTWISE_OF_COMPLEX += " arcsin arccos arctan arcsinh arccosh arctanh rint"
+OF_COMPLEX = {
+    **FUNCTIONS_OF_COMPLEX,
+    **{f: FUNCTIONS_OF_NUMBERS[f] for f in (bool, pow, *OPERATORS_OF_COMPLEX)},
+    **{ufunc: of_numpy(ufunc) for name in ELEMENTWISE_OF_COMPLEX.split() if (ufunc := getattr(np, name))},
+}

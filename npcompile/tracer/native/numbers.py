@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.loops import elementwise
 from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_complex, is_float
 from npcompile.tracer.native.complex_numbers import as_pythons, power, require_rounding
 from npcompile.tracer.native.kinds import Scalar, promoted
@@ -68,6 +69,8 @@ def calculated(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) 
         x, y = code.converted(a.text, a.kind, one, fail), code.converted(b.text, b.kind, one, fail)
         if name == "power" and not is_float(one):
             raise NoForm("powers of NumPy's integers")
+        if name == "power" and one not in (a.kind, b.kind):  # where both are converted NumPy takes its ufunc
+            return Scalar(one, elementwise.applied(code, name, (one, one), one, (x, y), fail))
         kind, made = code.binary(name, one, x, y, fail)
         return Scalar(kind, made)
     if a.kind == b.kind == "bool" and name in ("bitwise_and", "bitwise_or", "bitwise_xor"):

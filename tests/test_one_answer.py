@@ -1,0 +1,188 @@
+"""One function has one answer: arrays, rows and elements in loops, comprehensions, vmap and fori_loop give the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import threadpoolctl
+
+import npcompile as npc
+from tests.native_loops.agreement import program_of
+from tests.native_loops.test_native_loops import native_loops
+
+N = 1000
+LENGTHS = (*range(1, 41), N)
+ROWS = 20
+LAYOUTS = ("dense", "further", "apart", "back")
+TURNED = {"dense": 1, "further": 1, "apart": 1, "back": -1}
+# In loops, of rows: these are left to graphs or to NumPy.
+NOT_OF_ROWS = "np.round(9*u) np.clip(u,0.25,0.5) abs(u-v) np.float_power(u,v)".split()
+DOUBLE = {"far angles": "np.sin(1e13*u) np.cos(1e12*v)", "of two dtypes": "np.float_power(u,v) np.hypot(u,np.float32(2))"}
+REAL = {
+    "exponentials": "np.exp(u) np.exp(-40*u) np.exp2(9*u) np.expm1(u) np.log(u) np.log2(u) np.log10(u) np.log1p(u)",
+    "angles": "np.sin(9*u) np.cos(9*u) np.tan(u) np.sin(1e3*u) np.cos(1e3*v) np.arcsin(u) np.arccos(u) np.arctan(3*u)",
+    "angles of two": "np.arctan2(u-v,v) np.hypot(u,v) np.degrees(u) np.radians(u) np.deg2rad(9*u) np.rad2deg(v)",
+    "hyperbolic": "np.sinh(3*u) np.cosh(u) np.tanh(u) np.arcsinh(u) np.arccosh(1+u) np.arctanh(u)",
+    "powers": "np.power(u,v) np.power(u,2) np.power(u,3) np.power(u,v*0+4) np.cbrt(u) np.sqrt(u) np.square(u)",
+    "sums of logarithms": "np.logaddexp(9*u,v) np.logaddexp2(u,9*v) np.log(np.exp(u)+np.exp(v)) np.exp(-u*u/2)*np.cos(v)",
+    "arithmetic": "u+v u-v u*v u/v u//v u%v np.fmod(9*u,v) np.reciprocal(u) np.nextafter(u,v) np.heaviside(u-v,v)",
+    "choices": "np.maximum(u,v) np.minimum(u,v) np.fmax(u,v) np.fmin(u,v) np.sign(u-v) np.copysign(u,u-v) abs(u-v) -u",
+    "rounded": "np.floor(9*u) np.ceil(9*u) np.rint(9*u) np.trunc(9*u-v) np.round(9*u) np.clip(u,0.25,0.5)",
+}
+COMPLEX = {
+    "exponentials": "np.exp(u) np.exp2(u) np.expm1(u) np.log(u) np.log2(u) np.log10(u) np.log1p(u) np.sqrt(u)",
+    "circular": "np.sin(u) np.cos(u) np.tan(u) np.arcsin(u) np.arccos(u) np.arctan(u)",
+    "hyperbolic": "np.sinh(u) np.cosh(u) np.tanh(u) np.arcsinh(u) np.arccosh(u) np.arctanh(u)",
+    "arithmetic": "u+v u-v np.multiply(u,v) u/v np.reciprocal(u) np.square(u) np.absolute(u) -u np.conjugate(u) np.power(u,v)",
+}
+PROGRAMS = {
+    "whole": "def program(x, y, o):\n    u, v = x, y\n    {whole}\n    return o\n",
+    "elements": "def program(x, y, o):\n"
+    "    for i in range(len(x)):\n        u, v = x[i], y[i]\n        {element}\n    return o\n",
+    "pairs": "def program(x, y, o):\n    for i, (u, v) in enumerate(zip(x, y)):\n        {element}\n    return o\n",
+    "branches": "def program(x, y, o):\n    for i in range(len(x)):\n        u, v = x[i], y[i]\n"
+    "        if u != u:\n            break\n        {element}\n    return o\n",
+    "nest": "def program(x, y, o):\n    for j in range(2):\n        for i in range(j, len(x), 2):\n"
+    "            u, v = x[i], y[i]\n            {element}\n    return o\n",
+    "recurrence": "def program(x, y, o):\n    s = o[0, 0]\n    for i in range(len(x)):\n        u, v = x[i] + s, y[i]\n"
+    "        {element}\n        s = 0 * o[0, i]\n    return o\n",
+    "rows": "def program(x, y, o):\n    for i in range(len(x)):\n        u, v = x[i], y[i]\n        {element}\n    return o\n",
+    "comprehensions": "def program(x, y, o):\n    return np.array([{listed}])\n",
+    "vmap": "def program(x, y, o):\n    return np.stack(npc.vmap(lambda u, v: ({items},))(x, y))\n",
+    "fori_loop": "def program(x, y, o):\n    u, v = x, y\n    def body(i, o):\n        return np.stack(({items},))\n"
+    "    return npc.fori_loop(0, 2, body, o)\n",
+}
+LOOPS = ("elements", "pairs", "branches", "nest", "recurrence", "rows", "comprehensions")
+SPACE = {"np": np, "npc": npc}
+
+
+def written(way: str, expressions: str) -> Callable[..., Any]:
+    found = expressions.split()
+    lines = {name: "\n        ".join(f"{at.format(k=k)} = {e}" for k, e in enumerate(found)) for name, at in PLACES.items()}
+    if way in ("nest", "whole"):
+        lines = {k: t.replace("\n        ", "\n" + " " * (12 if way == "nest" else 4)) for k, t in lines.items()}
+    listed = ", ".join(f"[{e} for u, v in zip(x, y)]" for e in found)
+    text = PROGRAMS[way].format(**lines, listed=listed, items=", ".join(found))
+    return program_of(text.splitlines(), f"{way} of {expressions[:20]}", dict(SPACE))
+
+
+PLACES = {"whole": "o[{k}]", "element": "o[{k}, i]"}
+
+
+def numbers(dtype: str, n: int = N) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    x, y = rng.uniform(0.05, 0.95, (2, n)).astype(dtype)
+    if dtype[0] == "c":
+        x, y = (v + 1j * rng.uniform(-0.95, 0.95, n) for v in (x, y))
+    return x.astype(dtype), y.astype(dtype)
+
+
+def laid_out(x: np.ndarray, n: int, layout: str) -> np.ndarray:
+    """The first numbers, in other memory."""
+    room = np.empty(3 * N + 8, x.dtype)
+    view = {"dense": room, "further": room[1:], "apart": room[::3], "back": room[n - 1 :: -1]}[layout][:n]
+    view[:] = x[:n]
+    return view
+
+
+def bits(x: np.ndarray) -> np.ndarray:
+    """The bytes of each number. There is one zero among those that a loop over scalars gives."""
+    return np.ascontiguousarray(x).view(f"u{x.real.itemsize}")
+
+
+def answer(program: Any, x: np.ndarray, y: np.ndarray, count: int) -> np.ndarray:
+    found = program(x, y, np.zeros((count, *x.shape), x.dtype))
+    return np.asarray(found).astype(x.dtype)
+
+
+def require_same(
+    program: Any,
+    truth: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    expressions: Sequence[str],
+    lengths: Sequence[int],
+    *,
+    is_rows: bool,
+) -> None:
+    for n in lengths:
+        name = LAYOUTS[n % len(LAYOUTS)]
+        u, v = laid_out(x, n, name), laid_out(y, n, name)
+        if is_rows:
+            u, v = (np.repeat(numbers[None, :: TURNED[name]], ROWS, axis=0)[:, :: TURNED[name]] for numbers in (u, v))
+        found = answer(program, u, v, len(expressions))
+        for k, e in enumerate(expressions):
+            last = found[k, -1] if is_rows else found[k]
+            differ = np.flatnonzero(bits(last) != bits(truth[k, :n]))
+            assert not len(differ), f"{e} of {n} numbers, {name}: the bits of {differ} differ"
+
+
+KINDS = {"f8": REAL | DOUBLE, "f4": REAL, "c16": COMPLEX, "c8": COMPLEX}
+FAMILIES = [(dtype, name) for dtype, kind in KINDS.items() for name in kind]
+
+
+@pytest.fixture(scope="module")
+def truths() -> dict[tuple[str, str], np.ndarray]:
+    """What whole arrays give, family by family."""
+    found = {}
+    for dtype, family in FAMILIES:
+        expressions = KINDS[dtype][family]
+        found[dtype, family] = answer(npc.compile(written("whole", expressions)), *numbers(dtype), len(expressions.split()))
+    return found
+
+
+@pytest.mark.parametrize("way", PROGRAMS)
+@pytest.mark.parametrize(("dtype", "family"), FAMILIES)
+def test_all_ways_give_the_same_bits(dtype: str, family: str, way: str, truths: dict[tuple[str, str], np.ndarray]) -> None:
+    expressions, lengths = KINDS[dtype][family].split(), LENGTHS
+    if way == "rows":
+        expressions = [e for e in expressions if e not in NOT_OF_ROWS]
+        lengths = LENGTHS[1:]  # NumPy's power of one number may be a square root
+    if way == "comprehensions":
+        expressions, lengths = expressions[:4], LENGTHS[19::4]  # fewer items are not compiled
+    if way in ("rows", "comprehensions") and (dtype[0] == "c" or not expressions):
+        pytest.skip("loops over rows, and comprehensions, of complex numbers are interpreted")
+    compiled = npc.compile(written(way, " ".join(expressions)))
+    places = [KINDS[dtype][family].split().index(e) for e in expressions]
+    require_same(compiled, truths[dtype, family][places], *numbers(dtype), expressions, lengths, is_rows=way == "rows")
+    assert way not in LOOPS or native_loops(compiled)
+
+
+@pytest.mark.parametrize("way", ["whole", "elements", "rows"])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_threads_do_not_change_the_bits(dtype: str, way: str) -> None:
+    expressions = "np.exp(u) np.sin(9*u) np.log1p(v) np.power(u,v) np.tanh(u)"
+    compiled = npc.compile(written(way, expressions))
+    x, y = numbers(dtype, 60000)
+    if way == "rows":
+        x, y = x.reshape(60, 1000), y.reshape(60, 1000)
+    found = []
+    for threads in (1, 2):
+        with threadpoolctl.threadpool_limits(threads):
+            found.append(answer(compiled, x, y, 5))
+    np.testing.assert_array_equal(*map(bits, found))
+    x, y = x.ravel(), y.ravel()
+    np.testing.assert_array_equal(
+        bits(found[0].reshape(5, -1)), bits(answer(npc.compile(written("whole", expressions)), x, y, 5))
+    )
+
+
+SCALARS = "u**2 u**3 u**-1 u**0.5 u**v 2.5**v u+v u*v u/v u//v u%v -u abs(u) np.multiply(u,v) np.square(u) np.exp(0.25)*u"
+OF_COMPLEX = "u**2 u**3 u**5 u+v u*v u/v -u abs(u) np.absolute(u) np.multiply(u,v) np.square(u) 0.3*u u*(2-0.5j)"
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "c8"])
+def test_operators_of_scalars_in_loops_are_those_in_graphs(dtype: str) -> None:
+    """What NumPy's scalars do is not always what its arrays do: powers of floats, products of complex numbers."""
+    expressions = OF_COMPLEX if dtype[0] == "c" else SCALARS
+    loop = npc.compile(written("elements", expressions))
+    one = npc.compile(program_of([f"def program(u, v):\n    return {', '.join(expressions.split())}"], "one pair", dict(SPACE)))
+    x, y = numbers(dtype, 40)
+    found = answer(loop, x, y, len(expressions.split()))
+    assert native_loops(loop)
+    for i, (u, v) in enumerate(zip(x, y)):
+        for e, ours, theirs in zip(expressions.split(), found[:, i], one(u, v)):
+            assert np.array_equal(bits(ours), bits(np.asarray(theirs).astype(dtype))), (e, u, v)
