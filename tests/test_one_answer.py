@@ -186,3 +186,43 @@ def test_operators_of_scalars_in_loops_are_those_in_graphs(dtype: str) -> None:
     for i, (u, v) in enumerate(zip(x, y)):
         for e, ours, theirs in zip(expressions.split(), found[:, i], one(u, v)):
             assert np.array_equal(bits(ours), bits(np.asarray(theirs).astype(dtype))), (e, u, v)
+
+
+OF_ROWS = "np.exp(u)*v u@v np.max(u) u.sum() np.dot(u,v) np.hypot(u,v) np.fmax(u,v) np.power(u,v) u*v+u u.min() np.linalg.norm(u)"
+
+
+@pytest.mark.parametrize("way", ["elements", "branches", "nest", "recurrence"])
+@pytest.mark.parametrize(("dtype", "family"), FAMILIES)
+def test_bitwise_loops_over_elements_are_compiled_and_give_numpys_bits(dtype: str, family: str, way: str) -> None:
+    require_numpys_bits(written(way, KINDS[dtype][family]), KINDS[dtype][family], dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "c8"])
+def test_bitwise_operators_of_scalars(dtype: str) -> None:
+    expressions = OF_COMPLEX if dtype[0] == "c" else SCALARS
+    require_numpys_bits(written("elements", expressions), expressions, dtype)
+
+
+def require_numpys_bits(program: Callable[..., Any], expressions: str, dtype: str) -> None:
+    compiled = npc.compile(program, accuracy="bitwise")
+    for n in (1, 7, 20, 300):
+        x, y = numbers(dtype, n)
+        found, wanted = (answer(f, x, y, len(expressions.split())) for f in (compiled, program))
+        for e, ours, theirs in zip(expressions.split(), found, wanted):
+            np.testing.assert_array_equal(bits(ours), bits(theirs), err_msg=f"{e} of {n} numbers")
+    assert native_loops(compiled)
+
+
+@pytest.mark.parametrize("expression", OF_ROWS.split())
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_bitwise_loops_over_rows(dtype: str, expression: str) -> None:
+    """What a loop cannot give to the bit is left to graphs and to NumPy."""
+    program = written("rows", expression)
+    compiled = npc.compile(program, accuracy="bitwise")
+    rng = np.random.default_rng(4)
+    for n in (1, 2, 9, 40, 300):
+        x, y = (rng.uniform(0.1, 2, (ROWS, n)) * rng.integers(0, 2, (ROWS, n)) * rng.choice([1.0, -0.0]) for _ in range(2))
+        if "power" in expression:
+            x = x + 0.5
+        found, wanted = (f(x.astype(dtype), y.astype(dtype), np.zeros((1, ROWS, n), dtype)) for f in (compiled, program))
+        np.testing.assert_array_equal(bits(found), bits(wanted), err_msg=f"{n} numbers in a row")

@@ -99,7 +99,8 @@ def loops_text(called: Collection[str]) -> str:
 
 
 def one_text(name: str, loop: str, letters: str) -> str:
-    """The function `name` of one number for each operand. Of operands of no dimensions ufuncs have strides of 0.
+    """The function `name` of one number for each operand. Of operands of no dimensions ufuncs have strides of 0, and of what
+    comes of a single one too: squares of complex numbers fuse in another way then.
 
     Others are as long as a number: of longer ones operands would seem to overlap, for which loops do without vectors.
     """
@@ -107,7 +108,7 @@ def one_text(name: str, loop: str, letters: str) -> str:
     named = ", ".join(f"{IN_REGISTER[letter]} x{k}" for k, letter in enumerate(given))
     copies = "".join(f" {IN_MEMORY[letter]} m{k} = x{k};" for k, letter in enumerate(given))
     places = ", ".join(f"(char*)&m{k}" for k in range(len(given)))
-    zeros = {"one": range(len(given)), "last": [len(given) - 1]}.get(name.split("_")[2], [])
+    zeros = {"one": range(max(len(given), 2)), "last": [len(given) - 1]}.get(name.split("_")[2], [])
     strides = ", ".join("0" if k in zeros else f"sizeof({IN_MEMORY[letter]})" for k, letter in enumerate(letters))
     return (
         f"static inline {IN_REGISTER[made]} {name}({named}) {{\n"

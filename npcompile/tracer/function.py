@@ -465,8 +465,7 @@ class CompiledFunction:
     @property
     def are_native_asked(self) -> bool:
         """Does the user want native programs?"""
-        is_asked = config.native_loops and self.accuracy != "bitwise"
-        return is_asked and runs_on_cpu(self.options.backend) and not self.options.fullgraph
+        return config.native_loops and runs_on_cpu(self.options.backend) and not self.options.fullgraph
 
     @property
     def accuracy(self) -> str:

@@ -92,6 +92,7 @@ class ScalarLoops:
     within: set[tuple[str, int, str]] = field(default_factory=set)  # (array, axis, index): known to be within bounds there
     are_small: bool = False  # are all arrays that are given small, so far?
     asks_small: bool = False  # do they have to be?
+    is_bitwise: bool = False  # are NumPy's bits asked for, in all results?
     made: int = 0
     sites: int = 0  # where arrays are made
     parts: dict[str, tuple[str, str]] = field(default_factory=dict)  # variables of complex numbers that were made of these

@@ -12,6 +12,7 @@ from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Part, Read
 from npcompile.backends.cpu.elements import PART_OF_COMPLEX, ArrayInput
 from npcompile.backends.cpu.loops import array_products
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
+from npcompile.backends.cpu.loops.elementwise import is_numpys
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.packed_columns import name_of
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops, is_complex
@@ -198,6 +199,8 @@ def applied(code: ScalarLoops, ufunc: np.ufunc, arguments: Sequence[Any], fail: 
             trees.append(cast(tree_of(x)[0], kind))
     if not has_form(ufunc.__name__, [t.dtype for t in trees]):
         raise NoForm(f"{ufunc.__name__} in {', '.join(wanted)}")
+    if is_numpys(code, ufunc.__name__, wanted[0]):
+        raise NoForm(f"{ufunc.__name__} of an array, with NumPy's last bits")
     sizes = broadcast(code, [tree_of(x)[1] for x in arguments if is_array(x)], fail)
     return Formula(Apply(ufunc.__name__, tuple(trees), np.dtype(result)), sizes)
 
@@ -449,6 +452,8 @@ def product(code: ScalarLoops, a: Any, b: Any, fail: Fail) -> Any:
         raise NoForm("a product with a number")
     _, result = promoted(np.multiply, (kind_of(a), kind_of(b)))
     dtype = np.dtype(result)
+    if code.is_bitwise and dtype.kind in "fc":
+        raise NoForm("a product of arrays, with NumPy's last bits")
     x, y = (memory(code, converted(v, dtype), fail) for v in (a, b))
     if not array_products.has_form(dtype, x.ndim, y.ndim):
         raise NoForm("a product of these")

@@ -52,7 +52,7 @@ def of_numpys(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar
     base, exponent = map(as_numpy, arguments)
     kinds, result = promoted(np.power, (base.kind, exponent.kind))
     x, y = (code.converted(v.text, v.kind, k, fail) for v, k in zip((base, exponent), kinds))
-    if not LITERAL.fullmatch(exponent.text):
+    if code.is_bitwise or not LITERAL.fullmatch(exponent.text):
         return Scalar(result, elementwise.applied(code, "power", kinds, result, (x, y), fail))
     known = exponent.text.removeprefix("INT64_C(").removesuffix(")")
     if known not in map(str, KNOWN_EXPONENTS[np.dtype(result).itemsize]):

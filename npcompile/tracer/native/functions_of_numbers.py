@@ -253,6 +253,8 @@ def of_two(ufunc: np.ufunc, text: str) -> Callable[..., Scalar]:
         if not one == other == result or not is_float(one):
             raise NoForm(f"np.{ufunc.__name__} in {one}")
         a, b = (code.converted(x.text, x.kind, one, fail) for x in given)
+        if elementwise.is_numpys(code, ufunc.__name__, one):
+            return Scalar(one, elementwise.applied(code, ufunc.__name__, (one, one), one, (a, b), fail))
         return Scalar(one, code.new(one, text.format(a=a, b=b, isnan="__builtin_isnan", f="f" if one == "f4" else "")))
 
     return meaning

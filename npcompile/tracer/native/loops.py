@@ -127,6 +127,7 @@ class NativeLoop:
         self.blocks.own_cells = frozenset(self.function.code.co_cellvars if self.point.is_start else ())
         cells = self.function.real_cells(self.point, self.values)
         self.blocks.cells = {n: CellOf(source, real) for n, (source, real) in cells.items()}
+        self.blocks.code.is_bitwise = self.function.accuracy == "bitwise"
         self.blocks.code.are_small = not self.has_large_arrays()
 
     @classmethod

@@ -25,6 +25,8 @@ from npcompile.tracer.native.arrays import (
 )
 from npcompile.tracer.native.kinds import Formula, Items, Known, Scalar
 
+EXTREMES = ("max", "min")  # of two zeros NumPy takes that which its vectors and their order decide
+
 
 def summed(kind: str) -> str:
     """The kind that NumPy adds in."""
@@ -40,6 +42,8 @@ def reduction(code: ScalarLoops, name: str, x: Any, axes: Sequence[int], fail: F
     """Along axes in order, which may be all."""
     tree, sizes = tree_of(x)
     kind, is_all = kind_of(x), len(axes) == len(sizes)
+    if code.is_bitwise and (is_complex(kind) or is_float(kind) and name in EXTREMES):
+        raise NoForm(f"{name} of {kind}, with NumPy's last bits")
     if is_complex(kind):
         return summed_by_parts(code, name, x, axes, fail)
     if not is_all:
