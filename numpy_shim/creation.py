@@ -40,8 +40,9 @@ from npcompile.tensor_core.array import (
     size_node,
     transpose,
 )
-from npcompile.tensor_core.dim import Dim, Size, at_least_zero, same
+from npcompile.tensor_core.dim import Dim, Size, at_least_zero, same, source_of_size
 from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.guards import Binds, Truth, within
 from npcompile.tensor_core.meta import (
     Decline,
     TensorMeta,
@@ -52,6 +53,7 @@ from npcompile.tensor_core.meta import (
     keep_order_strides,
 )
 from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.source import Bound, Formula, Literal
 
 FLOAT64 = np.dtype(float)
 INT64 = np.dtype(np.int64)
@@ -367,8 +369,8 @@ def float_range(builder: Builder, start: Any, stop: Any, step: Any) -> Array | N
     numbers = [v for v in values if isinstance(v, Number)]
     if not numbers or not all(type(v.hint if isinstance(v, (Number, Dim)) else v) in (int, float) for v in values):
         return None
-    first, last, by = (v.text if isinstance(v, Number) else f"({v!s})" if isinstance(v, Dim) else f"({v!r})" for v in values)
-    env, text = numbers[0].env, f"-int(-(({last} - {first}) / {by}) // 1)"
+    first, last, by = (v.source if isinstance(v, Number) else Formula("({})", source_of_size(v)) for v in values)
+    env, text = numbers[0].env, Formula("-int(-(({} - {}) / {}) // 1)", last, first, by)
     try:
         hints: list[Any] = [v.hint if isinstance(v, (Number, Dim)) else v for v in values]
         length = math.ceil((hints[1] - hints[0]) / hints[2])
@@ -377,8 +379,8 @@ def float_range(builder: Builder, start: Any, stop: Any, step: Any) -> Array | N
     if not 2 <= length < 2**31 or not all(abs(v) < 2**53 for v in hints if type(v) is int) or not all(map(math.isfinite, hints)):
         return None
     name = f"s{len(env.hints)}"
-    env.assume(f"(({name} := {text}) is not None)")
-    env.assume(f"2 <= {name} < {2**31}")
+    env.assume(Binds(text, name))
+    env.assume(within(Literal(2), Bound(name), Literal(2**31), ("<=", "<")))
     shape = (env.symbol(name, length, at_least=2),)
     begin, width = (cast(builder, as_array(builder, v).node, FLOAT64) for v in (start, step))
     second = builder.apply("add", begin, width)
@@ -488,13 +490,17 @@ def is_step_known_to_count(start: Any, stop: Any) -> bool:
     """Is it known, or guarded, that the step does not underflow to 0?"""
     if not all(isinstance(v, (int, float, Number, Dim)) for v in (start, stop)):
         return False
-    texts = [v.text if isinstance(v, Number) else str(v) if isinstance(v, Dim) else repr(float(v)) for v in (start, stop)]
+    sources = [
+        v.source if isinstance(v, Number) else source_of_size(v) if isinstance(v, Dim) else Literal(float(v))
+        for v in (start, stop)
+    ]
     hints: list[Any] = [v.hint if isinstance(v, (Number, Dim)) else float(v) for v in (start, stop)]
     if 0 < abs(hints[1] - hints[0]) < SMALLEST_STEP or not all(map(math.isfinite, hints)):
         return False
     env = next((v.env for v in (start, stop) if isinstance(v, (Number, Dim))), None)
     if env is not None:
-        env.assume(f"not 0 < abs({texts[1]} - ({texts[0]})) < {SMALLEST_STEP}")
+        step = Formula("0 < abs({} - ({})) < {}", sources[1], sources[0], Literal(SMALLEST_STEP))
+        env.assume(Truth(step, answer=False))
     return True
 
 

@@ -27,7 +27,7 @@ from npcompile.tensor_core.array import (
     size_node,
     transpose,
 )
-from npcompile.tensor_core.dim import Dim, Size, maximum, minimum, same
+from npcompile.tensor_core.dim import Dim, Size, maximum, minimum, same, source_of_size
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.known import fixed_contents, known_values
 from npcompile.tensor_core.meta import (
@@ -470,7 +470,7 @@ def write_masked(builder: Builder, view: Array, selection: Selection, source: Ar
     mask = lookup.item.array
     end = lookup.axis + mask.ndim
     value = source.node
-    if any(isinstance(n, Dim) and n.env.is_measured(str(n)) for n in source.shape):
+    if any(isinstance(n, Dim) and n.env.is_measured(source_of_size(n)) for n in source.shape):
         places = Lookup(lookup.axis, Positions(data_sizes.places(builder, mask), mask.shape))
         return write_looked_up(builder, view, replace(selection, lookups=(places,)), source)
     if source.ndim > lookup.axis + 1 + view.ndim - end:

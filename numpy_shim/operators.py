@@ -18,6 +18,7 @@ from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.ops.scalar import REPORTING, has_own_operator
+from npcompile.tensor_core.source import Formula
 
 
 def binary(ufunc: np.ufunc, builder: Builder, left: Any, right: Any) -> Any:
@@ -104,7 +105,7 @@ def short_power(base: Any, exponent: Any) -> np.ufunc | None:
     if isinstance(exponent, Dim):  # integers give the same in both ways
         return next((f for n, f in ((2, np.square), (-1, np.reciprocal)) if inexact and exponent == n), None)
     if isinstance(exponent, Number):
-        if inexact and exponent.type is float and exponent.ask(f"{exponent.text} == 0.5", exponent.hint == 0.5):
+        if inexact and exponent.type is float and exponent.ask(Formula("{} == 0.5", exponent.source), exponent.hint == 0.5):
             return np.sqrt
         return None
     if type(exponent) is int and exponent == 2:

@@ -30,6 +30,7 @@ from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, is_contiguous, is_packed, lies_forward
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.source import Formula
 
 
 def call_ufunc(
@@ -245,7 +246,7 @@ def takes_roots(shape: Shape, dtype: np.dtype, base: Operand, exponent: Operand)
         return False
     match value:
         case Number():
-            return value.type is float and value.ask(f"{value.text} == 0.5", value.hint == 0.5)
+            return value.type is float and value.ask(Formula("{} == 0.5", value.source), value.hint == 0.5)
         case Array():
             return value.node.params["value"] == 0.5 if value.node.op == "constant" else None
         case _:

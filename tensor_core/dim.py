@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Union
 
 from npcompile.tensor_core.decline import Decline
+from npcompile.tensor_core.guards import Binds, Guard, compared
+from npcompile.tensor_core.source import Bound, Compared, Formula, Literal, Source, builtin
+from npcompile.tensor_core.source import Call as Called
 
 Size = Union[int, "Dim"]
 Atom = Union[str, "Call"]  # a symbol's name, or an integer function that a polynomial cannot express
@@ -53,11 +55,11 @@ class ShapeEnv:
     hints: dict[str, int] = field(default_factory=dict)
     lower: dict[Atom, int] = field(default_factory=dict)  # what symbols and calls are known to be at least
     bounds: dict[tuple[Any, int], int | None] = field(default_factory=dict)  # of polynomials, found before
-    guards: dict[str, None] = field(default_factory=dict)  # Python expressions over the symbols, in order
+    guards: dict[Guard, None] = field(default_factory=dict)  # what was assumed, in order
     fixed: set[str] = field(default_factory=set)  # symbols whose value became part of the program
     changed: set[str] = field(default_factory=set)  # symbols that were fixed before, at another value
     changing: set[str] = field(default_factory=set)  # those of them that are not to be fixed again
-    names: dict[str, str] = field(default_factory=dict)  # of long expressions of Python numbers
+    names: dict[Source, Bound] = field(default_factory=dict)  # of long expressions of Python numbers
     unknown: set[str] = field(default_factory=set)  # names of random values: they are not there when guards are checked
     measured: set[str] = field(default_factory=set)  # symbols of sizes that data decides: known when the graph runs
     shown: set[str] = field(default_factory=set)  # those of them that the program's own code has seen, and may have decided by
@@ -68,12 +70,12 @@ class ShapeEnv:
             self.lower[name] = at_least
         return Dim(self, (((name,), 1),))
 
-    def assume(self, text: str) -> None:
-        if self.measured and self.is_measured(text):
+    def assume(self, guard: Guard) -> None:
+        if self.measured and not self.measured.isdisjoint(guard.names()):
             raise Decline("a size that data decides")
-        if self.unknown and self.is_random(text):
+        if self.unknown and not self.unknown.isdisjoint(guard.names()):
             raise Decline("a random number decides")
-        self.guards[text] = None
+        self.guards[guard] = None
 
     def learn(self, size: Size) -> None:
         """The size is at least 0, as a guard says."""
@@ -98,25 +100,25 @@ class ShapeEnv:
         if self.measured:
             self.shown |= self.measured.intersection(size.symbols())
 
-    def is_measured(self, text: str) -> bool:
-        """Is this Python text written with a size that data decides?"""
-        return not self.measured.isdisjoint(re.findall(r"\w+", text))
+    def is_measured(self, source: Source) -> bool:
+        """Is it made of a size that data decides?"""
+        return bool(self.measured) and not self.measured.isdisjoint(source.names())
 
-    def is_random(self, text: str) -> bool:
-        """Is this Python text written with a random value?"""
-        return not self.unknown.isdisjoint(re.findall(r"\w+", text))
+    def is_random(self, source: Source) -> bool:
+        """Is it made of a random value?"""
+        return bool(self.unknown) and not self.unknown.isdisjoint(source.names())
 
-    def short(self, expression: str) -> str:
+    def short(self, expression: Source) -> Source:
         """The expression, or for a long one a name, to which the guards assign its value: steps of a loop do not add up."""
-        if len(expression) <= LONGEST_EXPRESSION:
+        if len(str(expression)) <= LONGEST_EXPRESSION:
             return expression
         if self.is_measured(expression) or self.is_random(expression):  # not known when guards are asked
-            if len(expression) > 50 * LONGEST_EXPRESSION:
+            if len(str(expression)) > 50 * LONGEST_EXPRESSION:
                 raise Decline("a long expression of Python numbers that the program finds out")
             return expression
-        name = self.names.setdefault(expression, f"n{len(self.names)}")
-        self.guards[f"(({name} := {expression}) is not None)"] = None
-        return name
+        found = self.names.setdefault(expression, Bound(f"n{len(self.names)}"))
+        self.guards[Binds(expression, found.name)] = None
+        return found
 
     def bound(self, size: Size, steps: int = MOST_STEPS) -> int | None:
         """The largest integer that `size` is known to be at least, or None."""
@@ -280,7 +282,7 @@ class Dim:
         if names & self.env.changing:
             raise Decline("an integer that changes from call to call is needed as a constant")
         self.env.fixed |= names
-        self.env.assume(f"{self} == {self.hint}")
+        self.env.assume(compared(source_of_size(self), "==", Literal(self.hint)))
         return self.hint
 
     __int__ = __index__
@@ -433,7 +435,7 @@ def ask(a: Size, relation: str, b: Size) -> bool:
     left, right = evaluate(a, env.hints), evaluate(b, env.hints)
     answer = left == right if relation == "==" else left < right
     opposite = {"==": "!=", "<": ">="}[relation]
-    env.assume(f"{a} {relation if answer else opposite} {b}")
+    env.assume(compared(source_of_size(a), relation if answer else opposite, source_of_size(b)))
     difference = a - b
     if relation == "<":
         env.learn(-difference - 1 if answer else difference)
@@ -512,3 +514,27 @@ def text_of(size: Size, print_call=python_call) -> str:  # type: ignore[no-untyp
             factors.insert(0, str(coefficient))
         parts.append("*".join(factors))
     return f"({' + '.join(parts)})" if len(parts) > 1 or "*" in parts[0] else parts[0]
+
+
+def source_of_size(size: Size) -> Source:
+    """`size` as an expression over its symbols, as `text_of` writes it."""
+    if not isinstance(size, Dim):
+        return Literal(size)
+    terms = [source_of_term(monomial, coefficient) for monomial, coefficient in size.terms]
+    if len(terms) == 1 and not isinstance(terms[0], Formula):
+        return terms[0]
+    return Formula(f"({' + '.join(['{}'] * len(terms))})", *terms)
+
+
+def source_of_term(monomial: Monomial, coefficient: int) -> Source:
+    factors = [Bound(atom) if isinstance(atom, str) else source_of_call(atom) for atom in monomial]
+    if coefficient != 1 or not factors:
+        factors.insert(0, Literal(coefficient))
+    return factors[0] if len(factors) == 1 else Formula("*".join(["{}"] * len(factors)), *factors)
+
+
+def source_of_call(call: Call) -> Source:
+    arguments = [source_of_size(argument) for argument in call.args]
+    if call.fn in ("max", "min"):
+        return Called(builtin(max if call.fn == "max" else min), *arguments)
+    return Compared(arguments[0], {"floordiv": "//", "mod": "%"}[call.fn], arguments[1])

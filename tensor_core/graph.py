@@ -14,6 +14,7 @@ from npcompile.tensor_core.dim import Dim, ShapeEnv, evaluate
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, is_static
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ class Builder:
 
     env: ShapeEnv = field(default_factory=ShapeEnv)
     inputs: list[Node] = field(default_factory=list)
-    arguments: list[str] = field(default_factory=list)  # the Python expression that gives each input, when called
+    arguments: list[Source | None] = field(default_factory=list)  # where each input comes from, when called
     location: Location | None = None  # the user's line being captured
     ignored: frozenset[str] = frozenset()  # np.errstate categories that the program ignores here
     checks: frozenset[str] = frozenset()  # those that some node was made under without ignoring them
@@ -185,14 +186,14 @@ class Builder:
         """The builder of the whole program."""
         return self if self.outer is None else self.outer.root
 
-    def input(self, meta: TensorMeta, argument: str = "") -> Node:
-        """A new input. The same non-empty `argument` is the same input."""
-        if argument and self.outer is not None:
+    def input(self, meta: TensorMeta, argument: Source | None = None) -> Node:
+        """A new input. The same `argument`, if there is one, is the same input."""
+        if argument is not None and self.outer is not None:
             return self.outer.input(meta, argument)
         key = ("input", argument)
-        if argument and key in self._made:
+        if argument is not None and key in self._made:
             return self._made[key]
-        if self.env.measured and self.env.is_measured(argument):
+        if argument is not None and self.env.is_measured(argument):
             raise Decline("a number made of a size that data decides")
         node = self._made[key] = Node("input", (), {"index": len(self.inputs)}, meta, self.location)
         self.inputs.append(node)

@@ -10,6 +10,8 @@ import numpy as np
 
 from npcompile.tensor_core.dim import Call, Dim, Size, evaluate
 from npcompile.tensor_core.graph import Node
+from npcompile.tensor_core.guards import compared
+from npcompile.tensor_core.source import Bound, Literal
 
 Interval = tuple[int, int]  # least and greatest
 SAME_ELEMENTS = ("broadcast_to", "reshape", "permute", "slice", "gather")  # all are some of the first input's
@@ -36,7 +38,7 @@ def interval_of_size(size: Size) -> Interval:
     if not isinstance(size, Dim):
         return size, size
     env = size.env
-    if all(f"{name} == {env.hints.get(name)}" in env.guards for name in size.symbols()):
+    if all(compared(Bound(name), "==", Literal(env.hints.get(name))) in env.guards for name in size.symbols()):
         return (value := evaluate(size, env.hints)), value
     least, opposite = env.bound(size), env.bound(-size)
     return LIMITS[0] if least is None else least, LIMITS[1] if opposite is None else -opposite

@@ -10,7 +10,9 @@ import numpy as np
 
 from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.guards import Equals, Ordered, Truth, compared
 from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.source import Call, Formula, Literal, Source, builtin
 
 LARGEST = 1e300  # an integer up to here is a float
 
@@ -19,16 +21,16 @@ LARGEST = 1e300  # an integer up to here is a float
 class Number:
     """The value of a Python expression at run time. It enters a graph as a weak 0-D input.
 
-    `text` is written with the names of the generated function; `hint` is its value at capture. Integers are Dims,
+    `source` is written with the names of the generated function; `hint` is its value at capture. Integers are Dims,
     booleans are fixed by guards: only float and complex are Numbers.
     """
 
     env: ShapeEnv
-    text: str
+    source: Source
     hint: float | complex
 
     @classmethod
-    def computed(cls, env: ShapeEnv, expression: str, hint: float | complex) -> Self:
+    def computed(cls, env: ShapeEnv, expression: Source, hint: float | complex) -> Self:
         """The number that an expression gives."""
         return cls(env, env.short(expression), hint)
 
@@ -38,22 +40,22 @@ class Number:
 
     def node(self, builder: Builder) -> Node:
         meta = TensorMeta((), np.dtype(self.type), boxed=False, weak=True)
-        return builder.input(meta, self.text)
+        return builder.input(meta, self.source)
 
-    def ask(self, condition: str, answer: bool) -> bool:
-        """Guard that `condition` (Python text about this number) has the answer that it has for the hint."""
-        self.env.assume(condition if answer else f"not ({condition})")
+    def ask(self, condition: Source, answer: bool) -> bool:
+        """Guard that `condition`, about this number, has the answer that it has for the hint."""
+        self.env.assume(Truth(condition, answer))
         return answer
 
     def fix(self) -> float | complex:
         """The value as a constant, guarded to the bit (nan, and the sign of zero)."""
         if isinstance(self.hint, float):
             if math.isnan(self.hint):
-                self.env.assume(f"{self.text} != {self.text}")
+                self.env.assume(compared(self.source, "!=", self.source))
                 return self.hint
-            self.env.assume(f"({self.text}).hex() == {self.hint.hex()!r}")
+            self.env.assume(Equals(Formula("({}).hex()", self.source), Literal(self.hint.hex())))
         else:
-            self.env.assume(f"repr({self.text}) == {repr(self.hint)!r}")
+            self.env.assume(Equals(Call(builtin(repr), self.source), Literal(repr(self.hint))))
         return self.hint
 
 
@@ -65,23 +67,23 @@ class Integer:
     """
 
     env: ShapeEnv
-    text: str
+    source: Source
     hint: int
 
     def __str__(self) -> str:
-        return self.text
+        return str(self.source)
 
     def is_within(self, least: float, most: float | None = None) -> bool:
         """Is it neither less nor more? Guarded."""
         answer = least <= self.hint and (most is None or self.hint <= most)
-        text = f"{least} <= {self.text}" + (f" <= {most}" if most is not None else "")
-        self.env.assume(text if answer else f"not ({text})")
+        limits = (Literal(least), self.source, *([] if most is None else [Literal(most)]))
+        self.env.assume(Ordered(limits, ("<=",) * (len(limits) - 1), answer))
         return answer
 
     def node(self, builder: Builder, dtype: np.dtype) -> Node:
         """As a loop of this dtype reads it: integers exactly, others as Python's float, which NumPy makes of it."""
         if dtype.kind in "fc" and dtype.char not in "gG":
-            return builder.input(TensorMeta((), np.dtype(float), boxed=False, weak=True), f"float({self.text})")
+            return builder.input(TensorMeta((), np.dtype(float), boxed=False, weak=True), Call(builtin(float), self.source))
         read_as = np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
         meta = TensorMeta((), read_as, boxed=False, writeable=False)
-        return builder.input(meta, f"np.{read_as.name}({self.text})")
+        return builder.input(meta, Formula(f"np.{read_as.name}({{}})", self.source))

@@ -242,7 +242,7 @@ def test_explain():
     assert report.seconds["capture"] > 0
     np.testing.assert_array_equal(report.result, with_break(np.ones(4)))
     text = str(report)
-    assert "2 graphs, 1 break" in text and "sin(" in text and "x.shape == (4,)" in text
+    assert "2 graphs, 1 break" in text and "sin(" in text and "x: float64 array of shape (4,), C-contiguous" in text
 
 
 def test_fullgraph_error_names_reason_hint_and_line():

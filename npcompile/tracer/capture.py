@@ -15,20 +15,37 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cuda.arrays import ArrayKind, are_disjoint, array_kind, is_repeated
-from npcompile.backends.likeness import Facts
 from npcompile.backends.overlap import OVERLAP, overlaps_itself
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
 from npcompile.tensor_core.dtypes import is_number
 from npcompile.tensor_core.graph import Builder, Node, topological
+from npcompile.tensor_core.guards import (
+    All,
+    Equals,
+    Flags,
+    Guard,
+    HasKey,
+    Is,
+    Keeps,
+    Keys,
+    Layout,
+    Length,
+    OfDType,
+    OfType,
+    Truth,
+    compared,
+    parts_of,
+    within,
+)
 from npcompile.tensor_core.intervals import LARGEST_SYMBOL
 from npcompile.tensor_core.known import known_contents
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.number import Integer, Number
+from npcompile.tensor_core.source import GLOBALS, Attribute, Bound, Call, Compared, Formula, Item, Literal, Source, builtin
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
 from npcompile.tensor_core.tensors.devices import is_on_device, open_kind
 from npcompile.tensor_core.transforms.reverse import depending, gradients, is_constant, is_differentiable
 from npcompile.tracer.assumptions import FIXED_VALUES, Assumptions, of_function
-from npcompile.tracer.conditions import ArrayGuards
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.known import is_scalar
 from npcompile.tracer.made_anew import meet_class
@@ -99,43 +116,59 @@ class MixedDevices(RuntimeError):
     """Arrays of two devices meet in one program."""
 
 
-def kinds_of(value: Any, guards: list[str]) -> list[str]:
+def kinds_of(value: Any, guards: list[Guard]) -> list[Guard]:
     """Of the guards of a value from outside those that say of which kind it is, not how large."""
     if isinstance(value, (Constant, Opaque)):
         return guards
-    found = [text for text in guards if text.startswith("type(")]
+    found = [guard for guard in guards if isinstance(parts_of(guard)[0], OfType)]
     if isinstance(value, Array) and value.meta.boxed:
-        found.append(f"{value.storage.source}.ndim == {value.ndim}")
+        found.append(Layout(value.storage.source, "ndim", value.ndim))
     return found
+
+
+def is_global(source: Source) -> bool:
+    """Is it a global of the function that is compiled?"""
+    while isinstance(source, (Attribute, Item)):
+        if source.owner == GLOBALS:
+            return True
+        source = source.owner
+    return False
+
+
+def is_symbolic(source: Source) -> Guard:
+    """An integer is small enough for a Dim."""
+    return within(Literal(-SYMBOLIC_INTEGERS[-1]), source, Literal(SYMBOLIC_INTEGERS[-1]))
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Capture(Assumptions):
     """The values of one attempt: what came from outside, what the program has changed."""
 
-    realized: dict[str, Any] = field(default_factory=dict)  # source -> value
-    by_identity: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of an outside array -> its source, value
-    examples: dict[str, np.ndarray] = field(default_factory=dict)  # arrays read in this capture; dropped with it
+    realized: dict[Source, Any] = field(default_factory=dict)  # source -> value
+    by_identity: dict[int, tuple[Source, Any]] = field(default_factory=dict)  # id of an outside array -> its source, value
+    examples: dict[Source, np.ndarray] = field(default_factory=dict)  # arrays read in this capture; dropped with it
     cells: dict[int, Cell] = field(default_factory=dict)  # id of a real cell -> what is in it now
-    disjoint: tuple[str, tuple[int, list[str]]] = ("", (0, []))  # a guard that written arrays overlap no other; which these are
-    array_guards: list[ArrayGuards] = field(default_factory=list)
+    disjoint: tuple[Guard | None, tuple[int, list[Source]]] = (
+        None,
+        (0, []),
+    )  # a guard that written arrays overlap no other; which these are
     instructions: int = 0
     may_ask_levels: bool = False  # is no other program at this Point for sizes that make a function call itself often?
     asks_levels: bool = False  # is this one?
     calls_itself: bool = False  # does the function here come after such a call, so that further ones are calls too?
     is_native: Callable[[int, dict[str, Any]], bool] = lambda header, variables: False  # is a loop, if short, none to unroll?
     came_after: Break | None = None  # the graph break that this capture resumes after
-    tensors: dict[str, tuple[TensorValue, Any]] = field(default_factory=dict)  # source -> Tensor from outside, example
+    tensors: dict[Source, tuple[TensorValue, Any]] = field(default_factory=dict)  # source -> Tensor from outside, example
     tensors_by_identity: dict[int, TensorValue] = field(default_factory=dict)  # id of one of these -> its value
     tensors_by_array: dict[int, TensorValue] = field(default_factory=dict)  # id of an Array -> the Tensor that holds it
     grad_enabled_outside: bool = field(default_factory=is_grad_enabled)
     transforming: int = 0  # how many transforms the code here is inside of
     bodies: int = 0  # how many functions of loops and branches, which are read more than once: nothing else may change
-    varying: set[str] = field(default_factory=set)  # sources of functions that are not assumed to be the ones that they are
-    met: list[str] = field(default_factory=list)  # guards that say of which kinds values from outside are
+    varying: set[Source] = field(default_factory=set)  # sources of functions that are not assumed to be the ones that they are
+    met: list[Guard] = field(default_factory=list)  # guards that say of which kinds values from outside are
     undecided: list[Any] = field(default_factory=list)  # arrays whose memory data decides: see tracer.joining
     draws: Draws = field(default_factory=Draws)  # random numbers
-    grads: dict[str, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
+    grads: dict[Source, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
     lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why
     error_states: set[int] = field(default_factory=set)  # instructions behind blocks of np.errstate
     place: Place | None = None  # the device that the program runs on, when arrays came on one
@@ -145,9 +178,9 @@ class Capture(Assumptions):
     effects: list[Any] = field(default_factory=list)  # what the program changes beside arrays: see tracer.effects
     owners: dict[int, Any] = field(default_factory=dict)  # id of an outside object that can be changed -> its value
     changed: dict[int, Any] = field(default_factory=dict)  # those of the values that the program changes
-    remembered: dict[str, str] = field(default_factory=dict)  # call of a function that remembers -> name of the result
+    remembered: dict[Source, Bound] = field(default_factory=dict)  # what was asked once: a call, a class -> the name for it
     globals_written: dict[tuple[int, str], Any] = field(default_factory=dict)  # id of the namespace, name -> value
-    on_device: dict[str, str] = field(default_factory=dict)  # source of an array of the device -> whose it is, for messages
+    on_device: dict[Source, Source] = field(default_factory=dict)  # source of an array of the device -> whose it is, for messages
 
     def __post_init__(self) -> None:
         self.grad_enabled = self.grad_enabled_outside
@@ -208,8 +241,8 @@ class Capture(Assumptions):
         levels = self.decisions.levels.get(call)
         if levels is not None and levels.guards and self.may_ask_levels and levels.symbols.items() <= self.symbols.items():
             self.asks_levels = True
-            for text in levels.guards:
-                self.guard(text)
+            for guard in levels.guards:
+                self.guard(guard)
 
     # --- outside objects
 
@@ -230,12 +263,12 @@ class Capture(Assumptions):
             self.met += kinds_of(found, [*self.builder.env.guards][known:])
         return found
 
-    def read(self, source: str, example: Any) -> Any:
+    def read(self, source: Source, example: Any) -> Any:
         return self.realize(Lazy(source, example))
 
-    def wrap(self, source: str, x: Any) -> Any:
+    def wrap(self, source: Source, x: Any) -> Any:
         kind = type(x)
-        meet_class(self, f"type({source})", kind)
+        meet_class(self, Call(builtin(type), source), kind)
         if issubclass(kind, type):
             meet_class(self, source, x)
         if kind is np.ndarray or array_kind(kind) is not None:
@@ -243,40 +276,40 @@ class Capture(Assumptions):
         if kind is Tensor:
             return self._wrap_tensor(source, x)
         if issubclass(kind, np.generic) and is_number(x.dtype) and kind is x.dtype.type:
-            self.guard(f"type({source}) is {self.name_constant(kind)}")
+            self.guard(OfType(source, self.object_of(kind)))
             meta = TensorMeta((), x.dtype, boxed=False, writeable=False)
             return Array(Storage(self.builder.root, self.builder.input(meta, source), meta, source), (), meta)
         if kind is int:
-            self.guard(f"type({source}) is int")
+            self.guard(OfType(source, builtin(int)))
             if x.bit_length() >= LONGEST_INTEGER:
-                self.guard(f"{source} == {self.name_constant(x)}")
+                self.guard(Equals(source, self.object_of(x)))
                 return Constant(x, source)
             if x not in SYMBOLIC_INTEGERS:
                 return Integer(self.builder.env, source, x)
             name = self.bind(source, x, FIXED_VALUES)
-            self.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {name} <= {SYMBOLIC_INTEGERS[-1]}")
+            self.guard(is_symbolic(Bound(name)))
             return self.builder.env.symbol(name, x)
         if kind is float or kind is complex:
-            self.guard(f"type({source}) is {kind.__name__}")
+            self.guard(OfType(source, builtin(kind)))
             return Number(self.builder.env, source, x)
         if kind is types.CellType:
             return self.cell(source, x)
-        if kind is types.FunctionType and not (source.startswith("G[") and self.is_first_function(source, x)):
+        if kind is types.FunctionType and not (is_global(source) and self.is_first_function(source, x)):
             return self._wrap_function(source, x)
         if isinstance(x, (*ATOMIC_TYPES, Transform)):
-            self.guard(f"{source} is {self.name_constant(x)}")
+            self.guard(Is(source, self.object_of(x)))
             return Constant(x, source)
         if kind in (str, bytes):
             if len(x) > LONGEST_TEXT or self.is_new("values of", source, x):
                 what = "long, or changes from call to call," if len(x) <= LONGEST_TEXT else "long"
-                self.guard(f"type({source}) is {kind.__name__}")
+                self.guard(OfType(source, builtin(kind)))
                 raise Decline(f"a {kind.__name__} that is {what} is needed as a constant")
-            self.guard(f"type({source}) is {kind.__name__} and {source} == {x!r}")
+            self.guard(All((OfType(source, builtin(kind)), Equals(source, Literal(x)))))
             return Constant(x, source)
         if kind is range:
             return self._owner(source, x, self._wrap_range)
-        if kind is tuple and source.startswith("G[") and all(type(v) in NUMBER_TYPES for v in x) and self.is_first(source, x):
-            self.guard(f"{source} is {self.name_constant(x)}")
+        if kind is tuple and is_global(source) and all(type(v) in NUMBER_TYPES for v in x) and self.is_first(source, x):
+            self.guard(Is(source, self.object_of(x)))
             return OutsideSequence(kind, source, lambda: [*map(Constant, x)])
         if kind in (tuple, list) or is_named_tuple(kind):
             return self._owner(source, x, self._wrap_sequence)
@@ -286,21 +319,21 @@ class Capture(Assumptions):
         if is_set and all(type(k) in KEY_TYPES for k in x) and not self._changes(source, x):
             return self._owner(source, x, self._wrap_set)
         if kind is slice:
-            self.guard(f"type({source}) is slice")
-            return SliceValue(*(Lazy(f"{source}.{part}", getattr(x, part)) for part in ("start", "stop", "step")))
+            self.guard(OfType(source, builtin(slice)))
+            return SliceValue(*(Lazy(source.attribute(part), getattr(x, part)) for part in ("start", "stop", "step")))
         if kind is types.MethodType and isinstance(x.__func__, types.FunctionType):
-            self.guard(f"type({source}) is {self.name_constant(kind)}")
-            function = self.realize(Lazy(f"{source}.__func__", x.__func__))
-            return Method(Lazy(f"{source}.__self__", x.__self__), function, x.__func__.__name__)
+            self.guard(OfType(source, self.object_of(kind)))
+            function = self.realize(Lazy(source.attribute("__func__"), x.__func__))
+            return Method(Lazy(source.attribute("__self__"), x.__self__), function, x.__func__.__name__)
         return self._owner(source, x, self._wrap_other)
 
-    def _owner(self, source: str, x: Any, wrap: Callable[[str, Any], Any]) -> Any:
+    def _owner(self, source: Source, x: Any, wrap: Callable[[Source, Any], Any]) -> Any:
         """Of an object that can be changed there is one value, so that all its readers see what the program changes."""
         if isinstance(x, (tuple, frozenset)):
             return wrap(source, x)
         known = self.owners.get(id(x))
         if known is not None:
-            self.guard(f"{source} is {known.source}")
+            self.guard(Is(source, known.source))
             return known
         value = self.owners[id(x)] = wrap(source, x)
         for other in self.changed.values():
@@ -314,42 +347,44 @@ class Capture(Assumptions):
             for other in self.owners.values():
                 self.guard_apart(owner, other)
 
-    def _wrap_function(self, source: str, x: types.FunctionType) -> Opaque:
+    def _wrap_function(self, source: Source, x: types.FunctionType) -> Opaque:
         """One of the same code is the same program, with cells and defaults of its own."""
-        self.guard(f"type({source}) is {self.name_constant(type(x))}")
+        self.guard(OfType(source, self.object_of(type(x))))
         original = x.__dict__.get("__npcompile_original__")  # of a compiled one, whose own code changes
-        is_replaced = source.startswith("G[") and original is None  # by text that was edited: it does not come back
+        is_replaced = is_global(source) and original is None  # by text that was edited: it does not come back
         if not is_replaced and self.is_new("code of", source, x.__code__ if original is None else original):
             self.varying.add(source)
         elif original is not None:
-            self.guard(f"{source}.__npcompile_original__ is {self.name_constant(original)}")
+            self.guard(Is(source.attribute("__npcompile_original__"), self.object_of(original)))
         else:
-            for text in of_function(source, x, self.name_constant):
-                self.guard(text)
+            for guard in of_function(source, x, self.object_of):
+                self.guard(guard)
         return Opaque(source, x)
 
-    def _wrap_sequence(self, source: str, x: Any) -> OutsideSequence:
+    def _wrap_sequence(self, source: Source, x: Any) -> OutsideSequence:
         kind = type(x)
-        self.guard(f"type({source}) is {kind.__name__ if kind in (tuple, list) else self.name_constant(kind)}")
+        self.guard(OfType(source, builtin(kind) if kind in (tuple, list) else self.object_of(kind)))
         return OutsideSequence(kind, source, lambda: self._items(source, x), x)
 
-    def _wrap_range(self, source: str, x: Any) -> RangeValue:
+    def _wrap_range(self, source: Source, x: Any) -> RangeValue:
         """Its ends are integers as others from outside; a start at 0 and the step are fixed."""
-        self.guard(f"type({source}) is range and {source}.step == {x.step} and ({source}.start == 0) is {x.start == 0}")
-        start = self.read(f"{source}.start", x.start) if x.start else Constant(0)
-        return RangeValue(start, self.read(f"{source}.stop", x.stop), x.step, source)
+        first, step = source.attribute("start"), source.attribute("step")
+        is_from_zero = Is(Compared(first, "==", Literal(0)), Literal(x.start == 0))
+        self.guard(All((OfType(source, builtin(range)), Equals(step, Literal(x.step)), is_from_zero)))
+        start = self.read(first, x.start) if x.start else Constant(0)
+        return RangeValue(start, self.read(source.attribute("stop"), x.stop), x.step, source)
 
-    def _wrap_dict(self, source: str, x: Any) -> Mapping:
+    def _wrap_dict(self, source: Source, x: Any) -> Mapping:
         def guard_keys() -> None:
             if len(x) > LONGEST:
                 raise Decline("the keys of a long dict")
             keys = [*x]
             if self.is_new("keys of", source, tuple(keys)):
                 raise Decline("the keys of a dict that change from call to call")
-            self.guard(f"[*{source}] == {keys!r}")
+            self.guard(Keys(source, Literal(keys)))
             self.guard_key_types(source, keys)
 
-        self.guard(f"type({source}) is dict")
+        self.guard(OfType(source, builtin(dict)))
         return OutsideMapping(source, guard_keys, x)
 
     def has_key(self, value: Mapping, key: Any) -> bool:
@@ -357,7 +392,8 @@ class Capture(Assumptions):
         if not isinstance(value, OutsideMapping) or value.is_loaded or type(key) not in KEY_TYPES:
             return key in value.items
         is_there = key in value.example
-        self.guard(f"{key!r} {'in' if is_there else 'not in'} {value.source}")
+        assert value.source is not None
+        self.guard(HasKey(value.source, Literal(key), is_there))
         return is_there
 
     def item(self, value: Mapping, key: Any, default: Any = None) -> Any:
@@ -366,89 +402,85 @@ class Capture(Assumptions):
             return default
         return value.known(key) if isinstance(value, OutsideMapping) and not value.is_loaded else value.items[key]
 
-    def _wrap_set(self, source: str, x: Any) -> SetValue:
-        self.guard(f"type({source}) is {type(x).__name__}")  # first: an iterator would be spent by the next
+    def _wrap_set(self, source: Source, x: Any) -> SetValue:
+        self.guard(OfType(source, builtin(type(x))))  # first: an iterator would be spent by the next
         self.guard_key_types(source, x)
-        self.guard(f"{source} == {self.name_constant(x.copy())}")
+        self.guard(Equals(source, self.object_of(x.copy())))
         return SetValue(x.copy(), source)
 
-    def _changes(self, source: str, x: Any) -> bool:
+    def _changes(self, source: Source, x: Any) -> bool:
         """Was a set met here with other members, twice? Then it grows from call to call, and no members are assumed."""
         return self.is_new("members of", source, frozenset(x), 2)
 
-    def _wrap_other(self, source: str, x: Any) -> Opaque:
-        self.guard(f"type({source}) is {self.name_constant(type(x))}")
+    def _wrap_other(self, source: Source, x: Any) -> Opaque:
+        self.guard(OfType(source, self.object_of(type(x))))
         return Opaque(source, x)
 
-    def _items(self, source: str, x: list[Any] | tuple[Any, ...]) -> list[Any]:
+    def _items(self, source: Source, x: list[Any] | tuple[Any, ...]) -> list[Any]:
         if len(x) > LONGEST:
             raise Decline(f"the items of a long {type(x).__name__}")
         if self.is_new("length of", source, len(x)):
             raise Decline(f"the items of a {type(x).__name__} whose length changes from call to call")
-        self.guard(f"len({source}) == {len(x)}")
-        return [Lazy(f"{source}[{i}]", item) for i, item in enumerate(x)]
+        self.guard(Length(source, "==", len(x)))
+        return [Lazy(source.item(i), item) for i, item in enumerate(x)]
 
     def length_of_long(self, value: Any) -> Any:
-        text = f"len({value.source})"
-        if text not in self.realized:
-            name = self.bind(text, len(value.example), FIXED_VALUES)
-            self.guard(f"{name} > {LONGEST}")
-            self.realized[text] = self.builder.env.symbol(name, len(value.example), at_least=LONGEST + 1)
-        return self.realized[text]
+        source = Call(builtin(len), value.source)
+        if source not in self.realized:
+            name = self.bind(source, len(value.example), FIXED_VALUES)
+            self.guard(compared(Bound(name), ">", Literal(LONGEST)))
+            self.realized[source] = self.builder.env.symbol(name, len(value.example), at_least=LONGEST + 1)
+        return self.realized[source]
 
     def item_of_long(self, value: OutsideSequence, index: int) -> Lazy:
         """One that it has: no more than that is guarded."""
-        self.guard(f"len({value.source}) {'>' if index >= 0 else '>='} {abs(index)}")
-        return Lazy(f"{value.source}[{index}]", value.example[index])
+        assert value.source is not None
+        self.guard(Length(value.source, ">" if index >= 0 else ">=", abs(index)))
+        return Lazy(value.source.item(index), value.example[index])
 
-    def cell(self, source: str, real: types.CellType) -> Cell:
+    def cell(self, source: Source, real: types.CellType) -> Cell:
         """A cell that exists outside: one Cell for one real cell, so that all its readers see its writes."""
         known = self.cells.get(id(real))
         if known is not None:
-            if known.source != source:
-                self.guard(f"{source} is {known.source}")
+            if known.source is not None and known.source != source:
+                self.guard(Is(source, known.source))
             return known
         for other in self.cells.values():
-            self.guard(f"{source} is not {other.source}")
+            if other.source is not None:
+                self.guard(Is(source, other.source, False))
         try:
-            content: Any = Lazy(f"c{len(self.cells)}", real.cell_contents)
-            self.guard(f"[{content.source} := {source}.cell_contents]")  # read before the program writes the cell
+            name = f"c{len(self.cells)}"
+            content: Any = Lazy(Bound(name), real.cell_contents)
+            self.guard(Keeps(source.attribute("cell_contents"), name))  # read before the program writes the cell
         except ValueError:
             content = None
         self.cells[id(real)] = Cell(content, source)
         return self.cells[id(real)]
 
-    def _wrap_array(self, source: str, x: Any, owner: str = "") -> Array | Opaque:
+    def _wrap_array(self, source: Source, x: Any, owner: Source | None = None) -> Array | Opaque:
         """`owner` is the source of the Tensor that holds the array, if one does."""
         device = array_kind(type(x))
-        kind = self.name_constant(type(x))
+        is_of_type = OfType(source, self.object_of(type(x)))
         if not is_number(x.dtype):
-            dtype = f"({source}.dtype.char, {source}.dtype.isnative)"
-            self.guard(f"type({source}) is {kind} and {dtype} == {(x.dtype.char, x.dtype.isnative)}")
+            dtype = Formula("({0}.char, {0}.isnative)", source.attribute("dtype"))
+            self.guard(All((is_of_type, Equals(dtype, Literal((x.dtype.char, x.dtype.isnative))))))
             return Opaque(source, x)
         if device is None and (usable := x.flags.num & USABLE) != ALIGNED:
-            self.guard(f"type({source}) is {kind} and {source}.flags.num & {USABLE} == {usable}")
+            self.guard(All((is_of_type, Flags(source, USABLE, usable))))
             return Opaque(source, x)
         known = self.by_identity.get(id(x))
         if known is not None:
-            self.guard(f"{source} is {known[0]}")
+            self.guard(Is(source, known[0]))
             return known[1]
-        dtype = self.name_constant(x.dtype)
-        same_dtype = "is" if x.dtype is np.dtype(x.dtype.type) else "=="
-        self.guard(text := f"type({source}) is {kind} and {source}.dtype {same_dtype} {dtype}")
+        self.guard(All((is_of_type, OfDType(source, self.object_of(x.dtype), x.dtype is np.dtype(x.dtype.type)))))
         if device is None:
             flags = x.flags.num & ARRAY_FLAGS
-            self.guard(flags_text := f"{source}.flags.num & {ARRAY_FLAGS} == {flags}")
+            self.guard(Flags(source, ARRAY_FLAGS, flags))
             boxed, writeable = True, bool(flags & WRITEABLE)
         else:
             boxed = self._guard_device(source, x, device, owner)
             writeable = boxed and not is_repeated(x)
         shape, strides = self.sizes_of(source, x)
-        if device is None and same_dtype == "is":
-            is_fixed = f"{source}.shape == {x.shape}" in self.builder.env.guards
-            sizes_text = f"{source}.shape == {x.shape}" if is_fixed else f"{source}.ndim == {x.ndim}"
-            facts = Facts(x.dtype, ARRAY_FLAGS, flags, x.ndim, x.shape if is_fixed else None)
-            self.array_guards.append(ArrayGuards(source, (text, flags_text, sizes_text), facts))
         meta = TensorMeta(shape, x.dtype, strides, boxed=boxed, writeable=writeable)
         storage = Storage(self.builder.root, self.builder.input(meta, source), meta, source)
         array = Array(storage, (), meta)
@@ -458,13 +490,13 @@ class Capture(Assumptions):
             self.require_no_overlap()
         return array
 
-    def _guard_device(self, source: str, x: Any, kind: ArrayKind, owner: str) -> bool:
+    def _guard_device(self, source: Source, x: Any, kind: ArrayKind, owner: Source | None) -> bool:
         """Place the program where the array is. Is it an array, not what stands for a NumPy scalar?"""
         number = kind.number(x)
         if not is_on_device(x):  # nothing has asked for Tensors on this kind of device before
             open_kind("cuda")
-        self.guard(f"{kind.number_text.format(source)} == {number}")
-        self.guard(f"{'' if x.flags.c_contiguous else 'not '}{kind.contiguous_text.format(source)}")
+        self.guard(Equals(Formula(kind.number_text, source), Literal(number)))
+        self.guard(Truth(Formula(kind.contiguous_text, source), bool(x.flags.c_contiguous)))
         self.on_device[source] = owner or source
         if self.place is not None and self.place.number != number:
             others = [o for s, o in self.on_device.items() if s != source]
@@ -481,10 +513,10 @@ class Capture(Assumptions):
         if x.ndim:
             return True
         scalar = is_scalar(x)
-        self.guard(f"{self.name_constant(is_scalar)}({source}) is {scalar}")
+        self.guard(Is(Call(self.object_of(is_scalar), source), Literal(scalar)))
         return not scalar
 
-    def _require_one_device(self, source: str, x: Tensor) -> None:
+    def _require_one_device(self, source: Source, x: Tensor) -> None:
         """As eager Tensors: those of the CPU do not meet those of a device, single numbers apart."""
         if self.place is not None and type(x._data) is np.ndarray and x.ndim:
             raise MixedDevices(
@@ -492,23 +524,25 @@ class Capture(Assumptions):
                 f'Move it there with {source}.to("{self.place.name}").'
             )
 
-    def _wrap_tensor(self, source: str, x: Tensor) -> TensorValue | Opaque:
+    def _wrap_tensor(self, source: Source, x: Tensor) -> TensorValue | Opaque:
         known = self.tensors_by_identity.get(id(x))
         if known is not None:
-            self.guard(f"{source} is {known.source}")
+            assert known.source is not None
+            self.guard(Is(source, known.source))
             return known
-        self.guard(f"type({source}) is {self.name_constant(Tensor)}")
+        self.guard(OfType(source, self.object_of(Tensor)))
         if not self.tensors:
-            self.guard(f"{self.name_constant(is_grad_enabled)}() is {self.grad_enabled_outside}")
+            self.guard(Is(Call(self.object_of(is_grad_enabled)), Literal(self.grad_enabled_outside)))
         self._require_one_device(source, x)
-        array = self._wrap_array(f"{source}._data", x._data, source)
+        array = self._wrap_array(source.attribute("_data"), x._data, source)
         if isinstance(array, Opaque):
             return Opaque(source, x)
         if x.requires_grad:
-            self.guard(f"{source}.requires_grad and {source}.is_leaf is {x.is_leaf}")
-            array = array.view("variable", Variable(source), array.meta)
+            is_leaf = Is(source.attribute("is_leaf"), Literal(x.is_leaf))
+            self.guard(All((Truth(source.attribute("requires_grad")), is_leaf)))
+            array = array.view("variable", Variable(str(source)), array.meta)
         else:
-            self.guard(f"not {source}.requires_grad")
+            self.guard(Truth(source.attribute("requires_grad"), False))
         made = TensorValue(array, source, x.requires_grad, x.is_leaf)
         self.tensors[source] = made, x
         self.tensors_by_identity[id(x)] = self.tensors_by_array[id(array)] = made
@@ -534,8 +568,9 @@ class Capture(Assumptions):
 
     def require_distinct_leaves(self) -> None:
         """Each `.grad` that the program sets is of another Tensor: guarded."""
-        ids = ", ".join(f"id({t.source})" for t in self.leaves())
-        self.guard(f"len({{{ids}}}) == {len(self.leaves())}")
+        sources = [t.source for t in self.leaves() if t.source is not None]
+        ids = Formula(f"{{{{{', '.join(['id({})'] * len(sources))}}}}}", *sources)
+        self.guard(Length(ids, "==", len(sources)))
 
     def why_lost(self, node: Node) -> str | None:
         """Why what was computed here has no gradient though it should have one."""
@@ -553,7 +588,7 @@ class Capture(Assumptions):
         """The source of the Tensor from outside that has this memory, and gives its gradient to what is seen by `steps`."""
         if steps and steps[0].kind == "variable":
             return str(steps[0].param.source)
-        return next((s for s, (t, _) in self.tensors.items() if t.array.storage is storage), None)
+        return next((str(s) for s, (t, _) in self.tensors.items() if t.array.storage is storage), None)
 
     # --- arrays whose contents are known
 
@@ -577,18 +612,19 @@ class Capture(Assumptions):
             for other in sources[k + 1 :]:
                 if (source in self.on_device) is (other in self.on_device) and not self.are_apart(source, other):
                     raise Decline(f"{source} is written and may share memory with {other}")
-        self.builder.env.guards.pop(self.disjoint[0], None)
-        texts = []
-        for ask, there in ((f"{self.name_constant(OVERLAP)}.are_disjoint", False), (self.name_constant(are_disjoint), True)):
+        if self.disjoint[0] is not None:
+            self.builder.env.guards.pop(self.disjoint[0], None)
+        asked: list[Guard] = []
+        for ask, there in ((self.object_of(OVERLAP).attribute("are_disjoint"), False), (self.object_of(are_disjoint), True)):
             chosen = [s for s in sources if (s in self.on_device) is there]
             count = sum(s in written for s in chosen)
             if count:
-                texts.append(f"{ask}({count}, {', '.join(chosen)})")
-        text = " and ".join(texts)
-        self.disjoint = text, (len(written), sources)
-        self.guard(text)
+                asked.append(Truth(Call(ask, Literal(count), *chosen)))
+        guard = asked[0] if len(asked) == 1 else All(tuple(asked))
+        self.disjoint = guard, (len(written), sources)
+        self.guard(guard)
 
-    def are_apart(self, source: str, other: str) -> bool:
+    def are_apart(self, source: Source, other: Source) -> bool:
         x, y = self.examples[source], self.examples[other]
         return are_disjoint(1, x, y) if source in self.on_device else not np.may_share_memory(x, y)
 

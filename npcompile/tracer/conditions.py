@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
 import math
-import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,149 +11,241 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.likeness import LIKENESS, Facts, Name, Typed, as_array
+from npcompile.tensor_core.guards import (
+    All,
+    Binds,
+    Flags,
+    Guard,
+    HasAttribute,
+    HasKey,
+    Is,
+    Layout,
+    OfDType,
+    OfType,
+    Ordered,
+    Truth,
+    compared,
+    within,
+)
+from npcompile.tensor_core.source import GLOBALS, Assigned, Attribute, Bound, Compared, Item, Literal, Object, Source
+from npcompile.tensor_core.source import Name as Variable
+from npcompile.tracer.guard_text import text_of
 
 # After a guard has raised: an attribute or item is gone, a number is out of range. What a handler of signals raised is raised on.
 UNLESS_IT_HOLDS = ("except Exception:", "    if not cannot_hold():", "        raise", "    holds = False")
-FOUND = re.compile(r"(\w+)\['(\w+)'\] is (\w+)")  # what a dictionary has under a name
-ABSENT = re.compile(r"'(\w+)' not in (\w+)")
-ON_CLASS = re.compile(r"(\w+)\.(\w+) is (\w+)")  # what a class or its bases have under a name
-ABSENT_ON_CLASS = re.compile(r"not hasattr\((\w+), '(\w+)'\)")
-OF_TYPE = re.compile(r"type\((\w+)\) is (\w+)")
-INTEGER = re.compile(r"type\((s\d+) := (\w+)\) is int(?: and \1 == (-?\d+))?")
 FEW = 2  # types that Python asks as quickly as one native call does
-BOUND = re.compile(r"\(\((s\d+) := (.+)\) is not None\)")
-SET = re.compile(r"[\[(](\w+) := ")
-IS_FIXED = re.compile(r"(s\d+) == -?\d+")
-ORDERED = re.compile(r"(not )?\(?(?:(-?\d+) ([<>]=?) )?(s\d+)(?: ([<>]=?) (-?\d+))?\)?")
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayGuards:
-    """Guards that say the same as the facts."""
+class Fact:
+    """What one native question asks of an object."""
 
-    source: str
-    texts: tuple[str, ...]
-    facts: Facts
+    source: Source
+    fact: Facts | Typed
+
+
+@dataclass(frozen=True, slots=True)
+class NativeQuestion:
+    """Facts that one native call asks together: first of names, which `numbers` says alone, then of objects."""
+
+    ask: str
+    numbers: str  # the name of the array of `as_array`
+    sources: tuple[Source, ...]
+
+    def __str__(self) -> str:
+        return f"{self.ask}({', '.join([self.numbers, *map(str, self.sources)])})"
+
+    def names(self) -> set[str]:
+        return {name for source in self.sources for name in source.names()}
+
+    def gives(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(slots=True)
+class Condition:
+    """A guard as the program asks it."""
+
+    guard: Guard
+    _text: str = ""  # of each program that is printed again for one more variant
+
+    def __str__(self) -> str:
+        if not self._text:
+            self._text = text_of(self.guard)
+        return self._text
+
+    def names(self) -> set[str]:
+        return self.guard.names()
+
+    def gives(self) -> tuple[str, ...]:
+        return self.guard.gives()
+
+
+Asked = Condition | NativeQuestion
 
 
 def conditions(
-    guards: Iterable[str],
-    arrays: Iterable[ArrayGuards] | None,
-    name_constant: Callable[[Any], str],
-    constants: Mapping[str, Any],
-) -> list[str]:
-    """The guards in order, as `constants` has what they name.
+    guards: Iterable[Guard], name_constant: Callable[[Any], str], namespace: Mapping[str, Any], of_arguments: bool = True
+) -> list[Asked]:
+    """The guards in order, as a program asks them. `namespace` has the globals of the function.
 
     Those on names of modules and on classes need nothing else: they come first, and at once, with those on the types of
     parameters and on the arrays among these. Those on other arrays wait until a guard is about one of them, and are then asked
-    together. `arrays`: None where only names are asked for natively.
+    together. `of_arguments`: else only names are asked for natively.
     """
     guards = with_numbers(guards)
     if LIKENESS.are_like is None:
-        return guards
+        return [*map(Condition, guards)]
     ask_native = name_constant(LIKENESS.are_like)
-    first = {each.texts[0]: each for each in arrays or ()}
-    covered = {text for each in first.values() for text in each.texts}
-    names = {text: name for text in guards if (name := name_of(text, constants)) is not None}
-    covered |= names.keys()
-    waiting: list[ArrayGuards] = []
-    found: list[str] = []
+    names = {guard: name for guard in guards if (name := name_of(guard, namespace)) is not None}
+    instead: dict[Guard, Fact | list[Guard]] = {guard: [] for guard in names}  # of guards that are part of native questions
+    arrays = array_facts(guards) if of_arguments else {}
+    for fact, (first, *others) in arrays.values():
+        instead |= {first: fact, **{other: [] for other in others}}
+    waiting: list[Fact] = []
+    found: list[Asked] = []
 
-    def ask(facts: Sequence[tuple[str, Facts | Typed]]) -> None:
+    def ask(facts: Sequence[Fact]) -> None:
         for name in names.values():
             name_constant(name.key)  # which lives as long as the facts do
-        numbers = name_constant(as_array((each for _, each in facts), [*names.values()]))
-        found.append(f"{ask_native}({', '.join([numbers, *(source for source, _ in facts)])})")
+        numbers = name_constant(as_array((each.fact for each in facts), [*names.values()]))
+        found.append(NativeQuestion(ask_native, numbers, tuple(each.source for each in facts)))
         names.clear()
 
-    set_by_guards = {name for text in guards for name in SET.findall(text)}
-    given = [each for each in first.values() if each.source.isidentifier() and each.source not in set_by_guards]
-    typed, left = types_of(guards, constants, set_by_guards) if arrays is not None else ({}, {})
+    set_by_guards = {name for guard in guards for name in guard.gives()}
+    given = [fact for fact, _ in arrays.values() if is_there(fact.source, set_by_guards)]
+    typed, left = types_of(guards, set_by_guards) if of_arguments else ([], {})
     if not names and not given and len(typed) <= FEW:
-        typed, left = {}, {}
+        typed, left = [], {}
     if names or given or typed:
-        ask([*((each.source, each.facts) for each in given), *typed.items()])
+        ask([*given, *typed])
+    instead |= left
     for guard in guards:
-        if guard in left:
-            found += left[guard]
-        elif guard in first:
-            waiting += [first[guard]] * (first[guard] not in given)
-        elif guard not in covered:
-            if any(each.source in guard for each in waiting):
-                ask([(each.source, each.facts) for each in waiting])
-                waiting.clear()
-            found.append(guard)
+        match instead.get(guard):
+            case None:
+                if any(each.source in guard.walk() for each in waiting):
+                    ask(waiting)
+                    waiting = []
+                found.append(Condition(guard))
+            case Fact() as fact:
+                waiting += [fact] * (fact not in given)
+            case rest:
+                found += map(Condition, rest)
     if waiting:
-        ask([(each.source, each.facts) for each in waiting])
+        ask(waiting)
     return found
 
 
-def types_of(
-    guards: Sequence[str], constants: Mapping[str, Any], set_by_guards: Collection[str]
-) -> tuple[dict[str, Typed], dict[str, list[str]]]:
+def is_there(source: Source, set_by_guards: Collection[str]) -> bool:
+    """Is it a variable that has its value before the guards are asked?"""
+    return isinstance(source, Variable | Object) and source.name not in set_by_guards
+
+
+def array_facts(guards: Iterable[Guard]) -> dict[Source, tuple[Fact, tuple[Guard, ...]]]:
+    """What guards say of NumPy's arrays of plain dtypes that one native question says too, and which guards these are."""
+    dtypes: dict[Source, tuple[Guard, np.dtype]] = {}
+    flags: dict[Source, Flags] = {}
+    found: dict[Source, tuple[Fact, tuple[Guard, ...]]] = {}
+    for guard in guards:
+        match guard:
+            case All((OfType(source, Object(_, np.ndarray)), OfDType(_, Object(_, dtype), True))):
+                dtypes.setdefault(source, (guard, dtype))
+            case Flags(source):
+                flags.setdefault(source, guard)
+            case Layout(source, "shape" | "ndim") if source in dtypes and source in flags and source not in found:
+                (first, dtype), flagged = dtypes[source], flags[source]
+                shape = guard.value if isinstance(guard.value, tuple) else None
+                ndim = guard.value if isinstance(guard.value, int) else len(guard.value)
+                fact = Fact(source, Facts(dtype, flagged.mask, flagged.flags, ndim, shape))
+                found[source] = fact, (first, flagged, guard)
+    return found
+
+
+def types_of(guards: Sequence[Guard], set_by_guards: Collection[str]) -> tuple[list[Fact], dict[Guard, list[Guard]]]:
     """What guards say of the types of parameters, and of integers among them; what is left of each of these guards."""
-    intervals = {interval.name: (text, interval) for text in guards if (interval := interval_of(text)) is not None}
-    found: dict[str, Typed] = {}
-    left: dict[str, list[str]] = {}
-    for text in guards:
-        if (match := OF_TYPE.fullmatch(text)) and match[1] not in set_by_guards:
-            kind = constants.get(match[2], getattr(builtins, match[2], None))
-            if isinstance(kind, type) and kind is not np.ndarray:
-                found.setdefault(match[1], Typed(kind))
-                left[text] = []
-        elif (match := INTEGER.fullmatch(text)) and match[2] not in set_by_guards:
-            name, source, fixed = match.groups()
-            low, high = (int(fixed), int(fixed)) if fixed else (1, 0)
-            if not fixed and name in intervals:
-                asked, interval = intervals[name]
-                if max(-interval.least, interval.most) < 2**63:
-                    low, high = int(interval.least), int(interval.most)
-                    left[asked] = [] if low <= high else ["False"]
-            found[source] = Typed(int, low, high)
-            left[text] = [f"(({name} := {source}) is not None)"]
-    return found, left
+    intervals = {interval.name: (guard, interval) for guard in guards if (interval := interval_of(guard)) is not None}
+    found: dict[Source, Typed] = {}
+    left: dict[Guard, list[Guard]] = {}
+    for guard in guards:
+        match guard:
+            case OfType(Variable() | Object() as source, Object(_, type() as kind)) if is_there(source, set_by_guards):
+                if kind is not np.ndarray:
+                    found.setdefault(source, Typed(kind))
+                    left[guard] = []
+            case OfType(Assigned(name, source)) if is_there(source, set_by_guards):
+                least, most = 1, 0
+                if name in intervals:
+                    asked, interval = intervals[name]
+                    if max(-interval.least, interval.most) < 2**63:
+                        least, most = int(interval.least), int(interval.most)
+                        left[asked] = [] if least <= most else [Truth(Literal(False))]
+                found[source] = Typed(int, least, most)
+                left[guard] = [Binds(source, name)]
+            case All((OfType(Assigned(name, source)), Ordered((_, Literal(number)), ("==",)))):
+                if is_there(source, set_by_guards):
+                    found[source] = Typed(int, number, number)
+                    left[guard] = [Binds(source, name)]
+    return [Fact(source, typed) for source, typed in found.items()], left
 
 
-def name_of(guard: str, constants: Mapping[str, Any]) -> Name | None:
-    """What the guard says of a name, if that is all it says."""
-    if match := ON_CLASS.fullmatch(guard) or ABSENT_ON_CLASS.fullmatch(guard):
-        kind, is_there = constants.get(match[1]), match.re is ON_CLASS
-        if not isinstance(kind, type) or is_there and match[3] not in constants:
+def name_of(guard: Guard, namespace: Mapping[str, Any]) -> Name | None:
+    """What the guard says of a name, if that is all it says: of what a dictionary has under it, or a class and its bases."""
+    match guard:
+        case Is(Attribute(Object(_, type() as kind), key), Object(_, value), True):
+            return if_it_holds(Name(kind, sys.intern(key), id(value)))
+        case HasAttribute(Object(_, type() as kind), key, False):
+            return if_it_holds(Name(kind, sys.intern(key), None))
+        case Is(Item(owner, Literal(str() as key)), Object(_, value), True) if key.isidentifier():
+            address: int | None = id(value)
+        case HasKey(owner, Literal(str() as key), False) if key.isidentifier():
+            address = None
+        case _:
             return None
-        name = Name(kind, sys.intern(match[2]), id(constants[match[3]]) if is_there else None)
-        return name if name.holds() else None  # else it is a metaclass's, or made when it is asked for
-    if match := FOUND.fullmatch(guard):
-        space, key, value = match.groups()
-    elif match := ABSENT.fullmatch(guard):
-        key, space = match.groups()
-        value = None
-    else:
-        return None
-    owner = constants.get(space)
-    if type(owner) is not dict or (value is not None and value not in constants):
-        return None
+    space = namespace.get("G") if owner == GLOBALS else getattr(owner, "value", None)
     # The string that the dictionary has is found without being compared.
-    return Name(owner, sys.intern(key), None if value is None else id(constants[value]))
+    return Name(space, sys.intern(key), address) if type(space) is dict else None
 
 
-def with_numbers(guards: Iterable[str]) -> list[str]:
+def if_it_holds(name: Name) -> Name | None:
+    """None where it is a metaclass's, or made when it is asked for."""
+    return name if name.holds() else None
+
+
+def with_numbers(guards: Iterable[Guard]) -> list[Guard]:
     """The guards, with less to ask of Python's integers: of one that must be this number nothing else."""
     given = [*guards]
-    bound = {match[1] for text in given if (match := BOUND.fullmatch(text))}
-    fixed = {match[1]: text for text in given if (match := IS_FIXED.fullmatch(text)) and match[1] in bound}
-    found: list[str] = []
-    for text in given:
-        if match := BOUND.fullmatch(text):
-            name, source = match.groups()
-            if found and found[-1] == f"type({source}) is int":
-                text = f"type({name} := {source}) is int"
+    bound = {guard.name for guard in given if isinstance(guard, Binds)}
+    fixed = {name: guard for guard in given if (name := name_fixed(guard)) is not None and name in bound}
+    found: list[Guard] = []
+    for guard in given:
+        if isinstance(guard, Binds):
+            asked: Guard = guard
+            if found and found[-1] == OfType(guard.source, INT):
+                asked = OfType(Assigned(guard.name, guard.source), INT)
                 found.pop()
-            found.append(f"{text} and {fixed[name]}" if name in fixed else text)
-        elif not fixed.keys() >= {*re.findall(r"[A-Za-z_]\w*", text)}:
-            found.append(text)
+            found.append(All((asked, fixed[guard.name])) if guard.name in fixed else asked)
+        elif not is_settled(guard, fixed):
+            found.append(guard)
     return with_intervals(found, bound)
+
+
+INT = Object("int", int)
+
+
+def name_fixed(guard: Guard) -> str | None:
+    """The integer that must be one number, if the guard says so."""
+    match guard:
+        case Ordered((Bound(name), Literal()), ("==",), True):
+            return name
+    return None
+
+
+def is_settled(guard: Guard, fixed: Collection[str]) -> bool:
+    """Does a guard ask of integers that must be these numbers alone?"""
+    names = guard.names() if fixed and isinstance(guard, Ordered | Truth) else set()
+    return bool(names) and names <= {*fixed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,47 +259,59 @@ class Interval:
     def __and__(self, other: Interval) -> Interval:
         return Interval(self.name, max(self.least, other.least), min(self.most, other.most))
 
-    def __str__(self) -> str:
+    @property
+    def guard(self) -> Guard:
+        """The question whether it is so."""
+        source, least, most = Bound(self.name), Literal(self.least), Literal(self.most)
         if self.least == self.most:
-            return f"{self.name} == {self.least}"
-        low = f"{self.least} <= " if self.least != -math.inf else ""
-        high = f" <= {self.most}" if self.most != math.inf else ""
-        return f"{low}{self.name}{high}"
+            return compared(source, "==", least)
+        if self.most == math.inf:
+            return compared(least, "<=", source)
+        return compared(source, "<=", most) if self.least == -math.inf else within(least, source, most)
 
 
-def interval_of(guard: str) -> Interval | None:
+def interval_of(guard: Guard) -> Interval | None:
     """What the guard says of an integer, if it compares one with constants and does nothing else."""
-    match = ORDERED.fullmatch(guard)
-    if match is None:
-        return None
-    negated, low, before, name, after, high = match.groups()
-    compared = [(MIRRORED[before], int(low))] if before else []
-    compared += [(after, int(high))] if after else []
-    if not compared or negated and len(compared) > 1:
-        return None
-    found = Interval(name)
-    for symbol, number in compared:
-        match OPPOSITE[symbol] if negated else symbol:
-            case "<":
-                found &= Interval(name, most=number - 1)
-            case "<=":
-                found &= Interval(name, most=number)
-            case ">":
-                found &= Interval(name, least=number + 1)
-            case ">=":
-                found &= Interval(name, least=number)
-    return found
+    match guard:
+        case Ordered((left, right), (symbol,), answer) | Truth(Compared(left, symbol, right), answer):
+            return half_line(left, symbol if answer else OPPOSITE.get(symbol, symbol), right)
+        case Ordered((least, source, most), (first, second), True):
+            low, high = half_line(least, first, source), half_line(source, second, most)
+            return low & high if low is not None and high is not None else None
+    return None
 
 
-def with_intervals(guards: Sequence[str], names: Collection[str]) -> list[str]:
+def half_line(left: Source, symbol: str, right: Source) -> Interval | None:
+    """The integers that are less than a constant, or more, as an inequality says."""
+    match left, right:
+        case Bound(name), Literal(int() as number):
+            ...
+        case Literal(int() as number), Bound(name):
+            symbol = MIRRORED.get(symbol, symbol)
+        case _:
+            return None
+    match symbol:
+        case "<":
+            return Interval(name, most=number - 1)
+        case "<=":
+            return Interval(name, most=number)
+        case ">":
+            return Interval(name, least=number + 1)
+        case ">=":
+            return Interval(name, least=number)
+    return None
+
+
+def with_intervals(guards: Sequence[Guard], names: Collection[str]) -> list[Guard]:
     """The guards, one of which says between which constants an integer lies: a loop asks whether it has ended in each turn."""
+    if not names:
+        return [*guards]
+    intervals = [interval_of(guard) for guard in guards]
     asked: dict[str, Interval] = {}
-    for text in guards:
-        interval = interval_of(text)
+    for interval in intervals:
         if interval is not None and interval.name in names:
             asked[interval.name] = asked.get(interval.name, interval) & interval
-    found: dict[str, None] = {}
-    for text in guards:
-        interval = interval_of(text)
-        found[str(asked[interval.name]) if interval is not None and interval.name in asked else text] = None
+    found: dict[Guard, None] = {}
+    for guard, interval in zip(guards, intervals):
+        found[asked[interval.name].guard if interval is not None and interval.name in asked else guard] = None
     return [*found]

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from npcompile.tensor_core.graph import Location
+from npcompile.tensor_core.guards import Guard
+from npcompile.tensor_core.source import Source
 
 OURS = f"{Path(__file__).parents[1]}/"  # begins the file names of this package
 
@@ -19,8 +21,8 @@ class Restart(Exception):
 class Levels:
     """That sizes are such that a function is often inside itself."""
 
-    guards: tuple[str, ...]
-    symbols: dict[str, str]  # names in them -> their sources
+    guards: tuple[Guard, ...]
+    symbols: dict[str, Source]  # names in them -> their sources
 
 
 @dataclass(slots=True)
@@ -34,7 +36,7 @@ class Decisions:
     unrolled: set[tuple[types.CodeType, int]] = field(default_factory=set)  # long loops of inlined functions that are no node
     stops: dict[int, Break] = field(default_factory=dict)  # instructions of the outermost frame that end the graph
     branches: dict[tuple[types.CodeType, int], str] = field(default_factory=dict)  # on data, that are no node -> why
-    declined: dict[str, None] = field(default_factory=dict)  # guards: of which kinds was what is not captured
+    declined: dict[Guard, None] = field(default_factory=dict)  # guards: of which kinds was what is not captured
     halt: tuple[int, Break] | None = None  # after how many instructions the graph ends: the next one declined
 
 

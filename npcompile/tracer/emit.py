@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import functools
 import keyword
-import re
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -19,10 +18,12 @@ from npcompile.tensor_core.array import Array, Storage, view_text
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Graph, Node, subgraphs, topological
+from npcompile.tensor_core.guards import HasKey
 from npcompile.tensor_core.meta import Decline, TupleMeta
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.whole import LEAST
+from npcompile.tensor_core.source import GLOBALS, Item, Literal, Source
 from npcompile.tensor_core.tensor import Tensor, enable_grad, from_numpy, lost, no_grad
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
@@ -86,7 +87,6 @@ from npcompile.tracer.values import (
     children,
 )
 
-GLOBAL = re.compile(r"G\[('\w+')\]")  # the source of one
 INLINE_CONSTANTS = (type(None), bool, int, str)
 
 
@@ -194,7 +194,7 @@ class Emitter:
         `native` runs the same part of the program with NumPy: for errors, which it reports. `point` is where the program begins.
         """
         builder = self.capture.builder
-        arguments = [*builder.arguments, *graph.symbols]
+        arguments = [*map(str, builder.arguments), *graph.symbols]
         measured = [name for name, _ in graph.measured if name not in compiled.counted]
         least = [f"measured_{len(graph.measured)}"] if compiled.counted else []
         results = compiled.targets([*self.storages.values(), *self.saved, *least, *measured])
@@ -276,9 +276,12 @@ class Emitter:
             return known
         match value:
             case Lazy() | Opaque():
-                if found := GLOBAL.fullmatch(value.source):  # of which nothing else may be asked: it may be gone
-                    self.capture.guard(f"{found[1]} in G")
-                return value.source
+                match value.source:
+                    case Item(owner, Literal(str() as name)) if (
+                        owner == GLOBALS
+                    ):  # of which nothing else may be asked: it may be gone
+                        self.capture.guard(HasKey(GLOBALS, Literal(name)))
+                return str(value.source)
             case Constant(ShimObject(maker=make) as made) if make is not None:
                 return self.variable(value, f"{self.name_constant(make)}({', '.join(map(self.text, made.made_of))})")
             case Constant():
@@ -286,11 +289,11 @@ class Emitter:
             case Dim():
                 return str(value)
             case Number() | Integer():
-                return value.text
+                return str(value.source)
             case Array():
                 return self.array_text(value)
             case Sequence() | Mapping() | SetValue() if is_unchanged(value):
-                return value.source  # type: ignore[return-value]
+                return str(value.source)
             case Sequence():
                 return self.sequence_text(value)
             case Deque():
@@ -316,7 +319,7 @@ class Emitter:
             case DictView():
                 return self.variable(value, f"{self.text(value.owner)}.{value.kind}()")
             case Text() | Comparison():
-                return value.source
+                return str(value.source)
             case Partial():
                 given = [*map(self.text, value.positional), *(f"**{{{k!r}: {self.text(v)}}}" for k, v in value.keywords.items())]
                 return self.variable(value, f"{self.name_constant(value.kind)}({', '.join(given)})")
@@ -325,7 +328,9 @@ class Emitter:
             case SliceValue():
                 return f"slice({self.text(value.start)}, {self.text(value.stop)}, {self.text(value.step)})"
             case RangeValue():
-                return value.source or f"range({self.text(value.start)}, {self.text(value.stop)}, {value.step})"
+                if value.source is not None:
+                    return str(value.source)
+                return f"range({self.text(value.start)}, {self.text(value.stop)}, {value.step})"
             case Iterator():
                 return self.variable(value, self.iterator_text(value))
             case PythonNumber():
@@ -337,9 +342,9 @@ class Emitter:
             case ArrayMethod():
                 return f"{self.text(value.owner)}.{value.name}"
             case ArrayFlags():
-                owner = self.text(value.owner)
+                flagged = self.text(value.owner)
                 is_here = self.capture.place is None
-                return self.variable(value, f"{owner}.flags" if is_here else f"{self.name_constant(flags_of)}({owner})")
+                return self.variable(value, f"{flagged}.flags" if is_here else f"{self.name_constant(flags_of)}({flagged})")
             case ArrayFlat():
                 return self.variable(value, f"{self.text(value.owner)}.flat")
             case Method(owner, (Constant(types.FunctionType()) | Opaque(_, types.FunctionType()) | Closure()) as function):
@@ -366,7 +371,7 @@ class Emitter:
                 arguments = ", ".join(map(self.text, value.arguments))
                 return self.variable(value, f"{self.name_constant(value.kind)}({arguments})")
             case Cell():
-                return value.source or self.new_cell(value)
+                return self.new_cell(value) if value.source is None else str(value.source)
             case Closure():
                 text = self.closure_text(value)
                 known = self.names.get(id(value))  # a cell of its own has made it already
@@ -399,7 +404,7 @@ class Emitter:
 
     def array_text(self, array: Array) -> str:
         storage = array.storage
-        base = storage.source if storage.source is not None else self.storages[id(storage)]
+        base = str(storage.source) if storage.source is not None else self.storages[id(storage)]
         if not array.steps:
             return base
         return self.variable(array, view_text(base, array.steps))
@@ -407,7 +412,7 @@ class Emitter:
     def tensor_text(self, value: TensorValue) -> str:
         """The Tensor itself, or one that sees the memory of one: its views know where gradients go."""
         if value.source is not None:
-            return value.source
+            return str(value.source)
         storage, steps = value.array.storage, value.array.steps
         kinds = {step.kind for step in steps}
         if storage.source is None:
@@ -427,7 +432,7 @@ class Emitter:
             made = f"{self.name_constant(lost)}([{made}._data], {self.name_constant(message)})[0]"
         return self.variable(value, made)
 
-    def around(self, source: str) -> str:
+    def around(self, source: Source) -> str:
         """A Tensor of the memory of an array from outside."""
         if source in self.capture.on_device:
             return f"{self.name_constant(Tensor)}._of({source})"
@@ -446,7 +451,7 @@ class Emitter:
         outputs = [self.storages[key] for key in results]
         attach, given = (
             self.name_constant(attach_backward),
-            (outputs, leaves, kept, self.capture.builder.arguments, self.saved, symbols),
+            (outputs, leaves, kept, [*map(str, self.capture.builder.arguments)], self.saved, symbols),
         )
         arguments = ", ".join(f"({''.join(f'{part}, ' for part in parts)})" for parts in given)
         self.lines.append(f"{', '.join(names)}, = {attach}({program}, {arguments})")
@@ -457,7 +462,7 @@ class Emitter:
         owners = [self.capture.tensor_of(storage) for storage in self.written()]
         self.lines += [f"{owner}._wrote()" for owner in owners if owner is not None]
 
-    def write_gradients(self, gradients: dict[str, Any]) -> None:
+    def write_gradients(self, gradients: dict[Source, Any]) -> None:
         for source, value in gradients.items():
             self.lines.append(f"{source}.grad = {self.text(value)}")
 
@@ -544,7 +549,7 @@ class Emitter:
         cells = "".join(f"{self.text(c)}, " for c in closure.cells)
         parts = [
             self.name_constant(closure.code),
-            closure.globals_source or self.name_constant(closure.globals),
+            str(closure.globals_source or self.name_constant(closure.globals)),
             repr(closure.code.co_name),
             "None" if closure.defaults is None else self.text(closure.defaults),
             f"({cells})",

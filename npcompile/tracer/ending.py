@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.cuda.arrays import array_kind
+from npcompile.tensor_core.guards import Is, Truth
+from npcompile.tensor_core.source import Call, Name
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.opcodes import CALLS
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.conditions import UNLESS_IT_HOLDS
+from npcompile.tracer.conditions import UNLESS_IT_HOLDS, Asked
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.entry import plain_function
@@ -127,8 +129,8 @@ class Ending:
 
     def text_if_made(self, value: Any) -> str:
         """An expression for what there is without making it: what was given, or has a variable."""
-        if isinstance(value, Lazy) and value.source in self.point.parameters:
-            return value.source
+        if isinstance(value, Lazy) and isinstance(value.source, Name) and value.source.name in self.point.parameters:
+            return value.source.name
         if isinstance(value, Array) and not value.steps and id(value.storage) in self.emitter.storages:
             return self.emitter.text(value)
         return self.emitter.names.get(id(value), "UNBOUND")
@@ -282,8 +284,8 @@ class Ending:
             return
         callee = called = self.capture.realize(value)
         if isinstance(callee, Opaque) and callee.source in self.capture.varying:
-            made = f"{function.name_constant(function)}.compiled_of({callee.source})"
-            self.frame.stack[position] = Lazy(made, callee.example)
+            compiled_of = self.function.object_of(function).attribute("compiled_of")
+            self.frame.stack[position] = Lazy(Call(compiled_of, callee.source), callee.example)
             return
         if isinstance(called, Method) and called.function is not None:
             callee = self.capture.realize(called.function)
@@ -292,7 +294,7 @@ class Ending:
             is_partly_disabled = getattr(user, "__npcompile_disabled__", None) == "itself"
             if index in self.capture.decisions.native_calls or is_partly_disabled:
                 if isinstance(callee, Opaque) and user is callee.example:
-                    self.capture.guard(f"{callee.source} is {function.name_constant(user)}")
+                    self.capture.guard(Is(callee.source, self.function.object_of(user)))
                 compiled = Constant(self.compiled_callee(user))
                 bound = Method(called.owner, compiled, called.name) if isinstance(called, Method) else compiled
                 self.frame.stack[position] = bound
@@ -311,11 +313,14 @@ class Ending:
         if stand_in is user:
             return user
         defaults = user.__defaults__ or ()
-        name = self.function.name_constant  # its code is guarded since it was met
-        self.capture.guard(f"{source}.__globals__ is {name(user.__globals__)}")
-        self.capture.guard(f"not ({source}.__dict__ or {source}.__kwdefaults__)")
-        alike = f"{name(are_alike)}({source}.__defaults__, {name(defaults)})" if defaults else f"not {source}.__defaults__"
-        self.capture.guard(alike)
+        self.capture.guard(
+            Is(source.attribute("__globals__"), self.function.object_of(user.__globals__))
+        )  # its code is guarded already
+        for part in ("__dict__", "__kwdefaults__"):
+            self.capture.guard(Truth(source.attribute(part), False))
+        asked = source.attribute("__defaults__")
+        alike = Call(self.function.object_of(are_alike), asked, self.function.object_of(defaults)) if defaults else asked
+        self.capture.guard(Truth(alike, bool(defaults)))
         return stand_in
 
     def callee_position(self, call: int) -> int:
@@ -329,7 +334,7 @@ class Ending:
         function = self.function
         parts = {name: getattr(user, name) for name in ("__code__", "__defaults__", "__kwdefaults__")}
         for name, part in parts.items():
-            self.capture.guard(f"{function.name_constant(user)}.{name} is {function.name_constant(part)}")
+            self.capture.guard(Is(self.function.object_of(user).attribute(name), self.function.object_of(part)))
         return function.compiled(user)
 
 
@@ -337,21 +342,21 @@ ITERATIONS = 64  # of a loop that one program runs, before all guards are asked 
 
 
 def repeated(
-    lines: Sequence[str], conditions: Sequence[str], changed: set[str], parameters: Sequence[str], point: str
+    lines: Sequence[str], conditions: Sequence[Asked], changed: set[str], parameters: Sequence[str], point: str
 ) -> list[str]:
     """The lines as the body of a loop: while the guards hold that are about what changes, the program goes on by itself."""
-    asked: list[str] = []
+    asked: list[Asked] = []
     names = set(changed)
     for condition in conditions:
-        if not names.isdisjoint(re.findall(r"\w+", condition)):
+        if not names.isdisjoint(condition.names()):
             asked.append(condition)
-            names |= set(re.findall(r"(\w+) :=", condition))
+            names |= {*condition.gives()}
     check = []
     if asked:
         check = [
             "if iteration:",
             "    try:",
-            f"        holds = ({' and '.join(asked)})",
+            f"        holds = ({' and '.join(map(str, asked))})",
             *(f"    {line}" for line in UNLESS_IT_HOLDS),
             "    if not holds:",
             "        break",

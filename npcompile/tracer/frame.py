@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from npcompile.tensor_core.graph import Location
+from npcompile.tensor_core.guards import Guard
 from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.source import Source
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.declined import why_declined
 from npcompile.tracer.bytecode.decode import Handler, Instruction, Program
@@ -97,7 +99,7 @@ class Frame:
     capture: Capture
     program: Program
     globals: dict[str, Any]
-    globals_source: str | None  # a name for the globals in the generated program; None: a library's, assumed constant
+    globals_source: Source | None  # a name for the globals in the generated program; None: a library's, assumed constant
     locals: dict[str, Any]
     cells: dict[str, Cell] = field(default_factory=dict)
     stack: list[Any] = field(default_factory=list)
@@ -115,7 +117,7 @@ class Frame:
     catches: bool = False  # does what the instruction calls handle exceptions: hasattr, getattr?
     unwound_at: int = 0  # of the outermost frame: where the latest exception that was caught was raised
     is_by_size: bool = False  # has a size that is not known decided a branch: for this call, by a guard?
-    size_guards: list[str] = field(default_factory=list)  # what such branches assumed
+    size_guards: list[Guard] = field(default_factory=list)  # what such branches assumed
     met: int = 0  # how much the capture had met before the current instruction
     calls_python: bool = True  # is what the instruction calls the user's Python, with nothing of a built-in around it?
 

@@ -10,7 +10,7 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -26,8 +26,11 @@ from npcompile.devices import compile_here, compile_there, runs_on_cpu, runs_on_
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.tensor_core.graph import Builder, Graph, Location
+from npcompile.tensor_core.guards import Guard, Is
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
+from npcompile.tensor_core.source import GLOBALS, Bound, Name, Object, Source
+from npcompile.tensor_core.source import UNBOUND as UNBOUND_NAME
 from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tensor_core.user_warnings import GENERATED, warn_once, warnings_held
 from npcompile.tracer import (
@@ -42,13 +45,14 @@ from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, uncounted
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.conditions import SET, conditions
+from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, is_user_function, repeated, why_split
 from npcompile.tracer.entry import Current, as_found, compiled_function, make_entry, plain_function
 from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
 from npcompile.tracer.frame import Frame, Outcome, Return
+from npcompile.tracer.guard_words import words
 from npcompile.tracer.made_anew import are_compared
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.point import GraphBreakError, Options, Point, Variant, drive
@@ -95,7 +99,7 @@ class CompiledFunction:
     facts: CodeFacts = field(init=False, repr=False)
     points: dict[tuple[int, tuple[int, ...], Place | None], Point] = field(default_factory=dict)
     namespace: dict[str, Any] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)  # id of an object -> its name in the namespace, which keeps it
+    objects: dict[int, Object] = field(default_factory=dict)  # id of an object -> its name in the namespace, which keeps it
     lock: threading.RLock = field(default_factory=threading.RLock)
     breaks: list[Break] = field(default_factory=list)
     graphs: list[tuple[Graph, CompiledGraph]] = field(default_factory=list)
@@ -311,14 +315,18 @@ class CompiledFunction:
 
     # --- generated programs
 
-    def name_constant(self, value: Any, prefix: str = "k_") -> str:
-        """A name for an object in the generated programs."""
-        known = self.names.get(id(value))
+    def object_of(self, value: Any, prefix: str = "k_") -> Object:
+        """An object, and the name that the generated programs have for it."""
+        known = self.objects.get(id(value))
         if known is None:
             label = re.sub(r"\W", "_", getattr(value, "__name__", type(value).__name__))
-            known = self.names[id(value)] = f"{prefix}{label}_{next(self.numbers)}"
-            self.namespace[known] = value
+            known = self.objects[id(value)] = Object(f"{prefix}{label}_{next(self.numbers)}", value)
+            self.namespace[known.name] = value
         return known
+
+    def name_constant(self, value: Any, prefix: str = "k_") -> str:
+        """A name for an object in the generated programs."""
+        return self.object_of(value, prefix).name
 
     def execute(self, source: str, name: str) -> types.FunctionType:
         """Compile generated text; tracebacks and debuggers show its lines."""
@@ -438,7 +446,7 @@ class CompiledFunction:
         decisions = Decisions(stops=dict(self.stops))
         for _ in range(ATTEMPT_LIMIT):
             builder = Builder(is_bitwise=self.accuracy == "bitwise")
-            capture = Capture(builder, decisions, point.seen, point.fixed, self.options.dynamic, self.name_constant)
+            capture = Capture(builder, decisions, point.seen, point.fixed, self.options.dynamic, self.object_of)
             capture.place, capture.may_break = point.place, not self.options.fullgraph
             capture.is_native, capture.may_ask_levels = self.is_over_elements, not point.asks_levels
             capture.calls_itself = not point.is_start and any(p.asks_levels for p in self.points.values() if p.is_start)
@@ -538,17 +546,17 @@ class CompiledFunction:
 
     def frame_at(self, capture: Capture, point: Point, state: tuple[Any, ...]) -> Frame:
         layout, code = point.layout, self.code
-        frame = Frame(capture, self.program, self.python.__globals__, "G", {}, index=layout.index, start=layout.index)
+        frame = Frame(capture, self.program, self.python.__globals__, GLOBALS, {}, index=layout.index, start=layout.index)
         values = dict(zip(point.parameters, state))
         if not point.is_start:
             frame.stack = [
-                NULL if k in layout.null_slots else Lazy(f"stack_{k}", values[f"stack_{k}"]) for k in range(layout.depth)
+                NULL if k in layout.null_slots else Lazy(Name(f"stack_{k}"), values[f"stack_{k}"]) for k in range(layout.depth)
             ]
         for local, name in zip(layout.local_names, point.local_parameters):
             if local not in self.facts.bound[layout.index]:
-                capture.guard(f"{name} is {'' if values[name] is UNBOUND else 'not '}UNBOUND")
+                capture.guard(Is(Name(name), UNBOUND_NAME, values[name] is UNBOUND))
             if values[name] is not UNBOUND:
-                frame.locals[local] = Lazy(name, values[name])
+                frame.locals[local] = Lazy(Name(name), values[name])
         self.place_cells(capture, frame, point, values)
         assert code is frame.program.code
         return frame
@@ -560,14 +568,16 @@ class CompiledFunction:
         for name, (source, real) in self.real_cells(point, values).items():
             frame.cells[name] = capture.cell(source, real)
 
-    def real_cells(self, point: Point, values: Mapping[str, Any]) -> dict[str, tuple[str, types.CellType]]:
+    def real_cells(self, point: Point, values: Mapping[str, Any]) -> dict[str, tuple[Source, types.CellType]]:
         """The cells that exist when the Point is entered: the variables they are for -> where they are, and themselves."""
         code = self.code
         if point.is_start:
-            user, names, cells = f"{self.name_constant(self.python)}.__closure__", code.co_freevars, self.python.__closure__ or ()
+            user: Source = self.object_of(self.python).attribute("__closure__")
+            names, cells = code.co_freevars, self.python.__closure__ or ()
         else:
-            user, names, cells = "cells", (*code.co_cellvars, *code.co_freevars), values.get("cells", ())
-        return {n: (f"{user}[{k}]", cell) for k, (n, cell) in enumerate(zip(names, cells))}
+            user = Name("cells")
+            names, cells = (*code.co_cellvars, *code.co_freevars), values.get("cells", ())
+        return {n: (user.item(k), cell) for k, (n, cell) in enumerate(zip(names, cells))}
 
     def finish(self, point: Point, capture: Capture, frame: Frame, outcome: Outcome, seconds: float) -> Variant:
         """Compile the graph and generate the program that runs it and goes on."""
@@ -639,10 +649,10 @@ class CompiledFunction:
         if capture.asks_levels:
             point.asks_levels = True
             for source in capture.examples:  # what it calls itself with is smaller: the first such size is one for itself
-                point.seen.pop(source, None)
+                point.seen.pop(("sizes of", source), None)
         guards = (*(known := capture.builder.env.guards), *declined(capture.decisions.declined, known))
-        log("guards", lambda: "\n".join(guards))
-        asked = tuple(conditions(guards, capture.array_guards, self.name_constant, self.namespace))
+        log("guards", lambda: "\n".join(words(guards, point.users_names)))
+        asked = tuple(conditions(guards, self.name_constant, self.namespace))
         if repeating is not None:
             lines = repeated(lines, asked, repeating.changed, point.parameters, self.name_constant(point, "point_"))
         return Variant(guards, asked, tuple(lines), graph, compiled, reason, timings)
@@ -656,11 +666,11 @@ class CompiledFunction:
             return self.compile_graph(simplify(gradients), {}, place)
 
         arguments = capture.builder.arguments
-        leaves = [t.source for t in backward.leaves if t.source is not None]
+        leaves = [str(t.source) for t in backward.leaves if t.source is not None]
         symbols = (*graph.symbols, *(name for name, _ in graph.measured))
         program = BackwardProgram(backward, compile, symbols)
         contents = [arguments[k] for k in backward.split.kept_inputs]
-        kept = [source for source, (t, _) in capture.tensors.items() if t.array.storage.source in contents]
+        kept = [str(source) for source, (t, _) in capture.tensors.items() if t.array.storage.source in contents]
         emitter.attach(self.name_constant(program, "backward_"), backward.results, leaves, kept, list(symbols))
 
     def compile_graph(
@@ -697,13 +707,15 @@ def compiled_graph(made: Any) -> CompiledGraph:
     return made if isinstance(made, CompiledGraph) else CompiledGraph(made)
 
 
-def declined(met: Iterable[str], guards: Iterable[str]) -> list[str]:
+def declined(met: Iterable[Guard], guards: Collection[Guard]) -> list[Guard]:
     """The guards of what instructions met that were not captured, where these say all that they need."""
-    bound = {name for text in guards for name in SET.findall(text)}
-    return [text for text in met if text not in guards and bound.issuperset(SET_BY_GUARDS.findall(text))]
+    bound = {name for guard in guards for name in guard.gives()}
+    return [guard for guard in met if guard not in guards and bound.issuperset(bound_in(guard))]
 
 
-SET_BY_GUARDS = re.compile(r"\b(?:[cns]\d+|known_\d+)\b")  # names that guards give to what they look at
+def bound_in(guard: Guard) -> list[str]:
+    """Variables that it reads, and other guards give their values."""
+    return [source.name for source in guard.walk() if isinstance(source, Bound)]
 
 
 def copied(function: types.FunctionType) -> types.FunctionType:

@@ -296,7 +296,7 @@ def is_equal(a: Any, b: Any) -> bool:
         case Dim(), Dim():
             return same(a, b)
         case (Number(), Number()) | (Integer(), Integer()):
-            return a.text == b.text
+            return a.source == b.source
         case Array(), Array():
             return a.storage is b.storage and a.steps == b.steps
         case SliceValue(), SliceValue():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import types
 
 from npcompile.tracer.decisions import Levels
 from npcompile.tracer.frame import Frame
 
 MOST_BY_SIZE = 3  # calls of a function inside itself, each for sizes that are not known: deeper, every depth is a program
-WORDS = {"not", "and", "or", "min", "max", "abs"}
 
 
 def levels_by_size(frame: Frame | None, code: types.CodeType) -> list[Frame]:
@@ -24,7 +22,7 @@ def levels_by_size(frame: Frame | None, code: types.CodeType) -> list[Frame]:
 
 def asked_of(levels: list[Frame]) -> Levels:
     """For which sizes there are these levels. Where other values decide too: nothing is asked."""
-    guards = tuple(text for frame in reversed(levels) for text in frame.size_guards)
+    guards = tuple(guard for frame in reversed(levels) for guard in frame.size_guards)
     symbols = levels[0].capture.symbols
-    names = {*re.findall(r"[A-Za-z_]\w*", " ".join(guards))} - WORDS
+    names = {name for guard in guards for name in guard.names()}
     return Levels(guards, {name: symbols[name] for name in names}) if names <= symbols.keys() else Levels((), {})

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.tensor_core.guards import Is, Keeps, Truth
+from npcompile.tensor_core.source import Bound, Call, Source
 from npcompile.tracer.values import MADE_FOR_NAMED_TUPLES, is_named_tuple
 
 IS_OF_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE
@@ -31,35 +33,35 @@ def may_be_anew(kind: type) -> bool:
     return type(kind) is type and bool(kind.__flags__ & IS_OF_PYTHON)
 
 
-def meet_class(capture: Any, source: str, kind: type) -> None:
+def meet_class(capture: Any, source: Source, kind: type) -> None:
     """A class from outside is met: one of a name that another had before is taken for what it is made of, in this program."""
     if id(kind) in capture.anew or not may_be_anew(kind):
         return
     name = kind.__module__, kind.__qualname__
-    earlier = capture.seen.setdefault(f"class {source}", [])
+    earlier = capture.seen.setdefault(("class", source), [])
     if (*name, id(kind)) not in earlier:
         earlier.append((*name, id(kind)))
     if all(each[:2] != name or each[2] == id(kind) for each in earlier):
         return
-    for text, other in capture.anew.values():
+    for other_source, other in capture.anew.values():
         if isinstance(other, type) and (other.__module__, other.__qualname__) == name:
-            capture.guard(f"{source} is not {text}")
-    known = capture.remembered.setdefault(f"class {source}", f"known_{len(capture.remembered)}")
-    capture.guard(f"[{known} := {source}]")  # before the program changes what leads to it
-    capture.guard(f"{capture.name_object(is_made_alike)}({known}, {capture.name_object(kind)})")
-    capture.anew = {id(part): (text, part) for text, part in parts_of(known, kind)} | capture.anew
+            capture.guard(Is(source, other_source, False))
+    known = capture.remembered.setdefault(source, Bound(f"known_{len(capture.remembered)}"))
+    capture.guard(Keeps(source, known.name))  # before the program changes what leads to it
+    capture.guard(Truth(Call(capture.known_object(is_made_alike), known, capture.known_object(kind))))
+    capture.anew = {id(part): (found, part) for found, part in parts_of(known, kind)} | capture.anew
 
 
-def parts_of(source: str, kind: type) -> Iterator[tuple[str, Any]]:
+def parts_of(source: Source, kind: type) -> Iterator[tuple[Source, Any]]:
     """The class that `source` gives, and what is made anew with it, each with an expression that gives it."""
     yield source, kind
-    yield f"{source}.__mro__", kind.__mro__
+    yield source.attribute("__mro__"), kind.__mro__
     for name, value in vars(kind).items():
         if is_read_by_source(value):
-            yield from parts_of_value(f"{source}.__dict__[{name!r}]", value)
+            yield from parts_of_value(source.attribute("__dict__").item(name), value)
     for k, base in enumerate(kind.__bases__):
         if may_be_anew(base):
-            yield from parts_of(f"{source}.__bases__[{k}]", base)
+            yield from parts_of(source.attribute("__bases__").item(k), base)
 
 
 def is_read_by_source(value: Any) -> bool:
@@ -70,14 +72,15 @@ def is_read_by_source(value: Any) -> bool:
     return isinstance(value, (np.ndarray, list, dict, set)) or (may_be_anew(kind) and not hasattr(kind, "__get__"))
 
 
-def parts_of_value(source: str, value: Any) -> Iterator[tuple[str, Any]]:
+def parts_of_value(source: Source, value: Any) -> Iterator[tuple[Source, Any]]:
     yield source, value
     if isinstance(value, types.FunctionType):
-        yield from ((f"{source}.{part}", found) for part in PARTS_OF_FUNCTIONS if (found := getattr(value, part)) is not None)
+        found_parts = ((part, getattr(value, part)) for part in PARTS_OF_FUNCTIONS)
+        yield from ((source.attribute(part), found) for part, found in found_parts if found is not None)
     for part in WRAPPERS.get(type(value), ()):
         found = getattr(value, part)
         if found is not None:
-            yield from parts_of_value(f"{source}.{part}", found)
+            yield from parts_of_value(source.attribute(part), found)
 
 
 def is_made_alike(one: Any, other: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -17,12 +16,14 @@ from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.switch import is_plain_now
 from npcompile.tensor_core.graph import Graph, Location
+from npcompile.tensor_core.guards import Guard, HasKey
+from npcompile.tensor_core.source import GLOBALS, Source
 from npcompile.tensor_core.user_warnings import warn_once, warn_user, warnings_held
-from npcompile.tracer.assumptions import FIXED_VALUES
+from npcompile.tracer.assumptions import FIXED_VALUES, Seen
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
 from npcompile.tracer.capture import ARRAY_FLAGS, MixedDevices
-from npcompile.tracer.conditions import UNLESS_IT_HOLDS
+from npcompile.tracer.conditions import UNLESS_IT_HOLDS, Asked
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import parameter_name
 from npcompile.tracer.faults import OF_DATA, is_fault, warn_of_fault
@@ -32,7 +33,6 @@ from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loo
 from npcompile.tracer.profitability import BUDGET, Disturbances
 from npcompile.tracer.recompiles import asked_of, is_about, is_of_other_kind, is_stale, may_fit, why_not
 
-IS_THERE = re.compile(r"'\w+' in G")  # what is asked for a global that is only handed on
 MOST_KINDS = 32  # times `config.recompile_limit` are the programs for values of all kinds together
 MOST_DROPPED = 4  # times the same are those that may be dropped for what is gone
 FEW_VARIANTS, FEW_WITHOUT_C = 8, 32  # those that are all tried in order, without asking the kind of a call first
@@ -68,8 +68,8 @@ class GraphBreakError(RuntimeError):
 class Variant:
     """What was compiled for a Point under one set of guards. Holds no arrays."""
 
-    guards: tuple[str, ...]
-    conditions: tuple[str, ...]  # the same as the generated program asks them
+    guards: tuple[Guard, ...]
+    conditions: tuple[Asked, ...]  # the same as the generated program asks them
     body: tuple[str, ...]  # lines of the generated program
     graph: Graph | None
     compiled: CompiledGraph | None
@@ -91,8 +91,8 @@ class Point:
     layout: Layout
     place: Place | None = None  # the device that its programs run on; None: that of the arrays they meet
     variants: list[Variant] = field(default_factory=list)
-    seen: dict[str, list[tuple]] = field(default_factory=dict)
-    fixed: dict[str, frozenset[int]] = field(default_factory=dict)  # source of an integer -> the values it was fixed at
+    seen: Seen = field(default_factory=dict)
+    fixed: dict[Source, frozenset[int]] = field(default_factory=dict)  # source of an integer -> the values it was fixed at
     enter: Callable[..., Any] = None  # type: ignore[assignment]
     rest: Callable[..., Any] | None = None  # what `native` runs
     by_kind: dict[Any, Callable[..., Any]] = field(default_factory=dict)  # kind of a call -> the dispatch for it
@@ -141,6 +141,12 @@ class Point:
             return list(self.layout.local_names)
         slots = {name: k for k, name in enumerate(self.function.code.co_varnames)}
         return [parameter_name(n, slots.get(n, 0)) for n in self.layout.local_names]
+
+    @property
+    def users_names(self) -> dict[str, str]:
+        """What the user calls its parameters."""
+        stack = {f"stack_{k}": f"stack[{k}]" for k in range(self.layout.depth)}
+        return stack | dict(zip(self.local_parameters, self.layout.local_names))
 
     # --- dispatch
 
@@ -198,7 +204,7 @@ class Point:
         uncompiled = ("if is_deep():", f"    return {function.call_of_user(self.parameters)}") if self.is_start else ()
         for k, variant in enumerate(variants):
             lines.append(f"    # variant {k}")
-            condition = "\n            and ".join(variant.conditions) or "True"
+            condition = "\n            and ".join(map(str, variant.conditions)) or "True"
             lines += ["    try:", f"        holds = ({condition})"]
             lines += [*(f"    {line}" for line in UNLESS_IT_HOLDS), "    if holds:"]
             lines += [f"        {line}" for line in (*(uncompiled if variant.reason else ()), *variant.body)]
@@ -286,10 +292,10 @@ class Point:
         found = False
         for variant in alike:
             asked, source = asked_of(variant.guards, self.function.namespace, values)
-            keys = [key for key in self.seen if key.startswith(CONSTANTS) and is_about(asked, key.partition(" of ")[2])]
+            keys = [key for key in self.seen if key[0] in CONSTANTS and is_about(asked, key[1])]
             found |= bool(keys) or source in self.fixed
             self.seen |= {key: [("others",)] * (FIXED_VALUES + 1) for key in keys}
-            if source in self.fixed:
+            if source is not None and source in self.fixed:
                 self.fixed[source] = OTHERS
         if found:
             self.variants.remove(alike[-1])
@@ -370,7 +376,7 @@ class Point:
         if is_left and leave(self.idle, self):
             self.variants = computing
             return
-        asks = not all(map(IS_THERE.fullmatch, made.conditions))
+        asks = not all(isinstance(guard, HasKey) and guard.source == GLOBALS and guard.answer for guard in made.guards)
         self.variants.insert(len(computing) if asks else len(self.variants), made)
 
     @property
@@ -394,8 +400,7 @@ class Point:
     def changed(self, state: tuple[Any, ...]) -> list[str]:
         """The first guard of each program that does not hold, and the value that it is about; those of latest programs."""
         values = dict(zip(self.parameters, state))
-        users = dict(zip(self.local_parameters, self.layout.local_names))
-        found = [why_not(v.guards, self.function.namespace, values, users) for v in self.variants]
+        found = [why_not(v.guards, self.function.namespace, values, self.users_names) for v in self.variants]
         return [*dict.fromkeys(text for text in found if text is not None)][:3]
 
     @uncounted

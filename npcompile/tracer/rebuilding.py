@@ -6,7 +6,10 @@ import types
 from collections.abc import Container
 from typing import Any
 
+import numpy as np
+
 from npcompile.backends.cuda.arrays import array_kind
+from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.holders import rows_from
 from npcompile.tracer.values import Iterator, Sequence, SetValue
 
@@ -84,3 +87,31 @@ def make_function(
     else:
         function.__annotate__ = annotations  # type: ignore[attr-defined]
     return function
+
+
+# --- iterators that a native program goes on with
+
+
+def rest_of_range(iterator: Any) -> range:
+    """What a range_iterator has still to give."""
+    _, (span,), position = iterator.__reduce__()
+    return span[position or 0 :]
+
+
+def advance_range(iterator: Any, rest: range, following: int) -> Any:
+    """The iterator, whose next item is `following`."""
+    count = (following - rest.start) // rest.step
+    _, _, position = iterator.__reduce__()
+    iterator.__setstate__(count if RUNNING.counts_from_itself else (position or 0) + count)
+    return iterator
+
+
+def walked_array(iterator: Any) -> tuple[Any, int]:
+    """The array that an iterator goes over, and its position; None when it is exhausted."""
+    _, (array, *_), *state = iterator.__reduce__()
+    return (array, state[0]) if state and type(array) is np.ndarray else (None, 0)
+
+
+def advance_walk(iterator: Any, position: int) -> Any:
+    iterator.__setstate__(position)
+    return iterator

@@ -6,59 +6,125 @@ Of the programs that are for values of the same kinds (types, dtypes, layouts of
 
 from __future__ import annotations
 
-import ast
 import enum
 import gc
-import re
 import sys
 import types
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from npcompile.tracer.conditions import IS_FIXED
+from npcompile.tensor_core.guards import (
+    All,
+    Axis,
+    Binds,
+    Either,
+    Equals,
+    Flags,
+    Guard,
+    HasAttribute,
+    HasKey,
+    Is,
+    Keys,
+    Layout,
+    Length,
+    OfDType,
+    OfType,
+    OneSource,
+    Ordered,
+    Truth,
+    parts_of,
+)
+from npcompile.tensor_core.source import (
+    GLOBALS,
+    Attribute,
+    Call,
+    Compared,
+    Formula,
+    Item,
+    Name,
+    Object,
+    Source,
+    builtin,
+)
+from npcompile.tracer.conditions import name_fixed
+from npcompile.tracer.guard_text import text_of
+from npcompile.tracer.guard_words import spoken
 from npcompile.tracer.made_anew import IS_OF_PYTHON
 
+Guards = Sequence[Guard]
+Scope = dict[str, Any]
 
-def why_not(guards: tuple[str, ...], namespace: dict[str, Any], parameters: dict[str, Any], names: dict[str, str]) -> str | None:
+
+def holds(guard: Guard, scope: Scope) -> bool:
+    """Does it hold for the values of the names? `scope` also gets those that it gives."""
+    return bool(eval(text_of(guard), scope))
+
+
+def value_of(source: Source, scope: Scope) -> Any:
+    return eval(str(source), scope)
+
+
+def first_failing(guards: Guards, scope: Scope) -> Guard | None:
+    """The first guard that does not hold: of what it asks the part that does not."""
+    return next((failing(guard, scope) for guard in guards if not holds(guard, scope)), None)
+
+
+def failing(guard: Guard, scope: Scope) -> Guard:
+    *parts, last = parts_of(guard)
+    return next((part for part in parts if not holds(part, scope)), last)
+
+
+def why_not(guards: Guards, namespace: Scope, parameters: Scope, names: dict[str, str]) -> str | None:
     """The first of the guards that does not hold, as text, and the value that it is about. None where all hold.
 
     `names` are what the user calls parameters.
     """
     scope = namespace | parameters
+    say = spoken(guards, names)
     for guard in guards:
         try:
-            if eval(guard, scope):
+            if holds(guard, scope):
                 continue
-            asked = failing(guard, scope)
-            what = ""
-            if isinstance(asked, ast.Compare):
-                is_member = isinstance(asked.ops[0], (ast.In, ast.NotIn))
-                text = ast.unparse(asked.comparators[0] if is_member else asked.left)
-                what = f", but {text} is {shortened(eval(text, scope))}"
+            asked = subject_of(failing(guard, scope))
+            what = "" if asked is None else f", but {say(asked)} is {shortened(value_of(asked, scope))}"
         except CANNOT_ASK as error:
             what = f", but it raises {type(error).__name__}: {error}"
-        text = re.sub(r"\w+", lambda m: names.get(m[0], m[0]), f"{guard}{what}")
-        return _CONSTANT_NAME.sub(r"\1", text)
+        return f"{text_of(guard, say)}{what}"
     return None
 
 
-def failing(guard: str, scope: dict[str, Any]) -> ast.expr:
-    """The part of a guard that does not hold."""
-    asked = ast.parse(guard, mode="eval").body
-    parts = asked.values if isinstance(asked, ast.BoolOp) and isinstance(asked.op, ast.And) else [asked]
-    return next((part for part in parts[:-1] if not eval(ast.unparse(part), scope)), parts[-1])
+def subject_of(guard: Guard) -> Source | None:
+    """What has another value than the guard asks for."""
+    match guard:
+        case OfType(source):
+            return Call(builtin(type), source)
+        case Length(source):
+            return Call(builtin(len), source)
+        case OfDType(source):
+            return source.attribute("dtype")
+        case Flags(source, mask):
+            return Formula(f"{{}} & {mask}", source.attribute("flags").attribute("num"))
+        case Layout(source, part):
+            return source.attribute(part)
+        case Axis(source, part, axis):
+            return source.attribute(part).item(axis)
+        case Keys(source):
+            return Formula("[*{}]", source)
+        case Is(source) | Equals(source) | HasKey(source):
+            return source
+        case Ordered((first, *_), _, True) | Truth(Compared(first), True):
+            return first
+    return None
 
 
-OF_KIND = re.compile(r"^type\(|\.(dtype|flags|requires_grad|is_leaf)\b|^not hasattr\(")
 FEW = (bool, enum.Enum, type, np.ufunc, types.BuiltinFunctionType, types.ModuleType)  # objects that a program has few of
-OF_LAYOUT = re.compile(r"\.(ndim|shape|strides)\b")
-SYMBOL = re.compile(r"\bs\d+\b")
+OF_LAYOUT = ("ndim", "shape", "strides")
+OF_KIND = ("dtype", "flags", "requires_grad", "is_leaf")
 
 
-def is_of_other_kind(
-    guards: tuple[str, ...], namespace: dict[str, Any], parameters: dict[str, Any], layouts: bool = True
-) -> bool:
+def is_of_other_kind(guards: Guards, namespace: Scope, parameters: Scope, layouts: bool = True) -> bool:
     """Is a parameter of another kind, or the first guard that does not hold about the kind of a value?
 
     `layouts`: are those of arrays kinds?
@@ -70,41 +136,53 @@ def is_of_other_kind(
         asked = first_failing(guards, scope)
         if asked is None:
             return False
-        text = ast.unparse(asked)
-        if layouts and any(OF_LAYOUT.search(t) for t in (text, *bound_in(guards, SYMBOL.findall(text)))):
+        if layouts and is_of_layout(asked, guards):
             return True
-        if isinstance(asked, ast.Compare) and isinstance(asked.ops[0], ast.Is):
-            left, right = (eval(ast.unparse(each), scope) for each in (asked.left, asked.comparators[0]))
+        if isinstance(asked, Is) and asked.answer:
+            left, right = value_of(asked.source, scope), value_of(asked.other, scope)
             return type(left) is not type(right) or isinstance(right, FEW)
-        return OF_KIND.search(text) is not None
+        return is_of_kind(asked)
     except CANNOT_ASK:  # what it is about is not there
         return True
 
 
-OF_PARAMETER = re.compile(  # what `kind_of` tells apart
-    r"type\((?P<typed>\w+)\) is (?:k_\w+|[a-z]+)(?: and (?P=typed)\.dtype (?:is|==) k_\w+)?"
-    r"|(?P<flagged>\w+)\.flags\.num & \d+ == \d+|(?P<ranked>\w+)\.ndim == \d+"
-    r"|(?P<shaped>\w+)\.shape == (?P<shape>\(.*\))|(?P<known>\w+) is (?P<value>k_\w+)"
-)
+def is_of_layout(guard: Guard, guards: Guards) -> bool:
+    """Does it ask for sizes or strides of an array, by themselves or by a symbol?"""
+    names = guard.names()
+    bound = [source for each in guards if isinstance(each, Binds) and each.name in names for source in each.walk()]
+    return isinstance(guard, Layout | Axis) or reads(OF_LAYOUT, [*guard.walk(), *bound])
 
 
-def may_fit(guards: tuple[str, ...], scope: dict[str, Any], values: dict[str, Any]) -> bool:
-    """May a program fit arguments of the same kinds as these values, as `kind_of` tells kinds? `scope` has the values, too."""
-    return all(match is None or holds_for_kind(match, scope, values) for match in map(OF_PARAMETER.fullmatch, guards))
-
-
-def holds_for_kind(guard: re.Match[str], scope: dict[str, Any], values: dict[str, Any]) -> bool:
-    name = next(guard[group] for group in ("typed", "flagged", "ranked", "shaped", "known") if guard[group])
-    if name not in values:
+def is_of_kind(guard: Guard) -> bool:
+    if isinstance(guard, OfType | OfDType | Flags):
         return True
-    value = values[name]
+    return isinstance(guard, HasAttribute) and not guard.answer or reads(OF_KIND, guard.walk())
+
+
+def reads(names: Sequence[str], sources: Iterator[Source] | list[Source]) -> bool:
+    return any(isinstance(source, Attribute) and source.name in names for source in sources)
+
+
+def may_fit(guards: Guards, scope: Scope, values: Scope) -> bool:
+    """May a program fit arguments of the same kinds as these values, as `kind_of` tells kinds? `scope` has the values, too."""
+    return all(holds_for_kind(guard, scope, values) for guard in guards)
+
+
+def holds_for_kind(guard: Guard, scope: Scope, values: Scope) -> bool:
+    """Does it hold, or ask for other than what `kind_of` tells apart?"""
+    first = parts_of(guard)[0]
+    if not isinstance(first, OneSource) or not isinstance(first.source, Name) or first.source.name not in values:
+        return True
+    value = values[first.source.name]
     try:
-        if guard["shape"]:
-            return bool(value.ndim == len(ast.literal_eval(guard["shape"])))
-        if guard["known"]:
-            known = scope[guard["value"]]
-            return value is known or type(value) is type(known) and type(value) is not bool
-        return bool(eval(guard[0], scope))
+        match guard:
+            case OfType() | All((OfType(), OfDType())) | Flags() | Layout(_, "ndim"):
+                return holds(guard, scope)
+            case Layout(_, "shape", tuple() as shape):
+                return bool(value.ndim == len(shape))
+            case Is(_, Object(_, known), True):
+                return value is known or type(value) is type(known) and type(value) is not bool
+        return True
     except CANNOT_ASK:
         return False
 
@@ -112,11 +190,7 @@ def holds_for_kind(guard: re.Match[str], scope: dict[str, Any], values: dict[str
 CANNOT_ASK = (AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)
 
 
-def first_failing(guards: tuple[str, ...], scope: dict[str, Any]) -> ast.expr | None:
-    return next((failing(guard, scope) for guard in guards if not eval(guard, scope)), None)
-
-
-def is_stale(guards: tuple[str, ...], namespace: dict[str, Any], parameters: dict[str, Any]) -> bool:
+def is_stale(guards: Guards, namespace: Scope, parameters: Scope) -> bool:
     """Is it for a global function that is another now, or for objects of a class that is gone? Such a program is not missed."""
     scope = namespace | parameters
     try:
@@ -125,53 +199,62 @@ def is_stale(guards: tuple[str, ...], namespace: dict[str, Any], parameters: dic
         return False
     if asked is None:
         return False
-    text = ast.unparse(asked)
-    named = [scope[node.id] for node in ast.walk(asked) if isinstance(node, ast.Name) and node.id in namespace]
-    if OF_GLOBAL.match(text) and any(isinstance(v, (types.FunctionType, types.CodeType)) for v in named):
+    known = [source.value for source in asked.walk() if isinstance(source, Object)]
+    if is_of_global(asked) and any(isinstance(v, (types.FunctionType, types.CodeType)) for v in known):
         return True
-    return any(isinstance(v, type) and is_gone(v, namespace, scope) for v in named)
+    return any(isinstance(v, type) and is_gone(v, namespace, scope) for v in known)
 
 
-OF_GLOBAL = re.compile(r"G\['\w+'\](\.__code__)? (is|==) ")
+def is_of_global(guard: Guard) -> bool:
+    """Does it ask which object a global is, or what its code is?"""
+    match guard:
+        case Either((first, *_)):
+            return is_of_global(first)
+        case Is(Item(owner) | Attribute(Item(owner), "__code__")) | Equals(Item(owner) | Attribute(Item(owner), "__code__")):
+            return bool(owner == GLOBALS)
+    return False
 
 
-def is_gone(kind: type, *programs: dict[str, Any]) -> bool:
-    """Does nothing but its own parts, and the programs' names, refer to a class?"""
+def is_gone(kind: type, *programs: Scope) -> bool:
+    """Does nothing but its own parts, and the programs, refer to a class?"""
     module = sys.modules.get(kind.__module__)
     if not kind.__flags__ & IS_OF_PYTHON or getattr(module, kind.__qualname__, None) is kind:  # all objects are gone over below
         return False
     ours = {id(kind.__mro__), *map(id, programs)}
     for each in gc.get_referrers(kind):
         is_running = isinstance(each, types.FrameType | types.GeneratorType | list)  # those that ask
-        if not is_running and id(each) not in ours and getattr(each, "__objclass__", None) is not kind:
+        is_ours = is_running or isinstance(each, Object) or id(each) in ours
+        if not is_ours and getattr(each, "__objclass__", None) is not kind:
             return False
     return True
 
 
-def asked_of(guards: tuple[str, ...], namespace: dict[str, Any], parameters: dict[str, Any]) -> tuple[str, str]:
+def asked_of(guards: Guards, namespace: Scope, parameters: Scope) -> tuple[Guard | None, Source | None]:
     """The part of a guard that does not hold, and the source of the integer that it is about, if it is about one alone."""
     try:
         asked = first_failing(guards, namespace | parameters)
     except CANNOT_ASK:
-        return "", ""
-    text = "" if asked is None else ast.unparse(asked)
-    if not (match := IS_FIXED.fullmatch(text)):
-        return text, ""
-    bound = f"(({match[1]} := "
-    return text, next((guard[len(bound) : -len(") is not None)")] for guard in guards if guard.startswith(bound)), "")
+        return None, None
+    name = None if asked is None else name_fixed(asked)
+    return asked, next((each.source for each in guards if isinstance(each, Binds) and each.name == name), None)
 
 
-def is_about(asked: str, source: str) -> bool:
-    """Does the text ask for what the source gives, and not for a part of it?"""
-    return re.search(rf"(?<![\w.]){re.escape(source)}(\.__code__)?(?![\w.\[])", asked) is not None
+def is_about(asked: Guard | None, source: Source) -> bool:
+    """Does a guard ask for what the source gives, or its code, and not for another part of it?"""
+    if asked is None or isinstance(asked, OfDType | Flags | Layout | Axis):
+        return False
+    return any(source in whole(each) for each in asked.sources)
 
 
-def bound_in(guards: tuple[str, ...], names: list[str]) -> list[str]:
-    """The guards that give symbols their values."""
-    return [text for text in guards if any(f"({name} := " in text for name in names)]
-
-
-_CONSTANT_NAME = re.compile(r"\bk_(\w+?)_\d+\b")
+def whole(source: Source) -> Iterator[Source]:
+    """The sources in this one of which not only a part is asked."""
+    yield source
+    if isinstance(source, Attribute | Item):
+        if isinstance(source, Attribute) and source.name == "__code__":
+            yield source.owner
+        return
+    for part in source.parts:
+        yield from whole(part)
 
 
 def shortened(value: Any) -> str:

@@ -17,13 +17,14 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
+from npcompile.tensor_core.source import Source
 
 
 @dataclass(slots=True, eq=False)
 class Lazy:
     """Something from outside that nothing was asked of yet: passing it on needs no guard."""
 
-    source: str  # the Python expression that gives it in the generated function
+    source: Source  # the Python expression that gives it in the generated function
     example: Any  # what it is in this call
 
 
@@ -32,7 +33,7 @@ class Constant:
     """A Python object that is the same in every call the variant serves."""
 
     value: Any
-    source: str | None = None
+    source: Source | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +42,7 @@ class Sequence:
 
     kind: type  # tuple, list, or a class of named tuples
     items: list[Any]
-    source: str | None = None  # set while it is an unchanged object from outside
+    source: Source | None = None  # set while it is an unchanged object from outside
 
     @property
     def plain_kind(self) -> type:
@@ -71,7 +72,7 @@ class OutsideSequence(Sequence):
 
     __slots__ = ("_added", "_load", "example")
 
-    def __init__(self, kind: type, source: str, load: Callable[[], list[Any]], example: Any = ()):
+    def __init__(self, kind: type, source: Source, load: Callable[[], list[Any]], example: Any = ()):
         self.kind, self.source, self._load, self.example = kind, source, load, example
         self._added: list[Any] = []  # by the program, before the items were looked at
 
@@ -109,7 +110,7 @@ class Mapping:
     """A dict whose keys are known constants."""
 
     items: dict[Any, Any]
-    source: str | None = None
+    source: Source | None = None
     resizes: int = 0  # how often the program has added or removed keys
 
 
@@ -118,7 +119,7 @@ class OutsideMapping(Mapping):
 
     __slots__ = ("_guard", "example")
 
-    def __init__(self, source: str, guard: Callable[[], None], example: dict[Any, Any]):
+    def __init__(self, source: Source, guard: Callable[[], None], example: dict[Any, Any]):
         self.source, self._guard, self.example, self.resizes = source, guard, example, 0
 
     @property
@@ -127,7 +128,8 @@ class OutsideMapping(Mapping):
 
     def known(self, key: Any) -> Lazy:
         """The item under a key that it has."""
-        return Lazy(f"{self.source}[{key!r}]", self.example[key])
+        assert self.source is not None
+        return Lazy(self.source.item(key), self.example[key])
 
     @property
     def is_loaded(self) -> bool:
@@ -159,7 +161,7 @@ class SetValue:
     """A set or frozenset whose members are known constants."""
 
     items: set[Any] | frozenset[Any]
-    source: str | None = None
+    source: Source | None = None
     resizes: int = 0  # how often the program has changed it
 
     @property
@@ -196,7 +198,7 @@ class Super:
 class Text:
     """A string that an expression of the generated program gives: what is only passed on is not fixed."""
 
-    source: str
+    source: Source
     hint: str  # what it is in this call
 
 
@@ -204,7 +206,7 @@ class Text:
 class Comparison:
     """True or False, of Python numbers that are computed when the program is called. Passing it on needs no guard."""
 
-    source: str
+    source: Source
     hint: bool  # what it is in this call
 
 
@@ -222,7 +224,7 @@ class RangeValue:
     start: Any
     stop: Any
     step: int
-    source: str | None = None  # of one from outside
+    source: Source | None = None  # of one from outside
 
 
 @dataclass(slots=True, eq=False)
@@ -255,7 +257,7 @@ class Generator(Iterator):
 class Opaque:
     """An object from outside that is only known by its type and what was read from it."""
 
-    source: str
+    source: Source
     example: Any
     written: dict[str, Any] = field(default_factory=dict)  # attributes that the program has set, or UNASSIGNED
 
@@ -265,7 +267,7 @@ class Cell:
     """A variable shared with inner functions. `content` is None while it has no value that is known here."""
 
     content: Any
-    source: str | None = None  # the real cell, for one that exists outside
+    source: Source | None = None  # the real cell, for one that exists outside
     is_written: bool = False
 
 
@@ -274,7 +276,7 @@ class Closure:
     """A function made inside the captured program."""
 
     code: CodeType
-    globals_source: str
+    globals_source: Source | None
     globals: dict[str, Any]
     defaults: Any = None  # Sequence or None
     kwdefaults: Any = None  # Mapping or None
@@ -331,7 +333,7 @@ class TensorValue:
     """A Tensor: the array that it holds, and where its gradient goes."""
 
     array: Array
-    source: str | None = None  # of the Tensor, when it came from outside and is still that object
+    source: Source | None = None  # of the Tensor, when it came from outside and is still that object
     requires_grad: bool = False  # it came from outside so
     is_leaf: bool = False
 

@@ -21,6 +21,7 @@ from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.source import Source
 from npcompile.tensor_core.tensors import devices
 from npcompile.tensor_core.tensors.devices import KINDS
 from npcompile.tensor_core.tensors.products import product
@@ -206,7 +207,7 @@ class Tape(Builder):
     def may_differentiate(self, node: Node) -> bool:
         return bool(node.needs_grad)  # type: ignore[attr-defined]
 
-    def input(self, meta: TensorMeta, argument: str = "") -> Node:
+    def input(self, meta: TensorMeta, argument: Source | None = None) -> Node:
         raise AssertionError("a Tape has no inputs: its nodes have values")
 
 

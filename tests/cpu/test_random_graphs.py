@@ -11,6 +11,7 @@ import pytest
 from npcompile.backends.cpu import compile_cpu
 from npcompile.backends.eager import compile_eager
 from npcompile.tensor_core import Graph
+from npcompile.tracer.guard_text import text_of
 from tests.cpu.random_graphs import RandomGraph, arrays_for
 from tests.ops.bits import different
 
@@ -50,5 +51,5 @@ def test_symbolic_sizes(seed: int) -> None:
     compiled = compile_cpu(graph, [])
     for n, m in ((4, 3), (5, 7), (30, 20)):
         assert graph.env is not None
-        if all(eval(guard, {}, {"n": n, "m": m}) for guard in graph.env.guards):
+        if all(eval(text_of(guard), {}, {"n": n, "m": m}) for guard in graph.env.guards):
             check(graph, {"n": n, "m": m}, compiled, seed)

@@ -9,8 +9,10 @@ import npcompile as npc
 from npcompile.backends.cpu.kernel_plan import ScatterSlices
 from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.graph import Builder
+from npcompile.tensor_core.guards import compared
 from npcompile.tensor_core.intervals import Intervals, interval_of_size, is_inside
 from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.source import Bound, Literal
 from tests.cpu.plans import plans_of
 
 MANY = 40_000  # enough for slices
@@ -199,5 +201,5 @@ def test_intervals() -> None:
     assert interval("arg_reduce", builder.input(TensorMeta((6, n), INT)), which="max", axis=0) == (0, 5)
     assert interval_of_size(n - 2) == (0, 2**64 - 1)
     assert is_inside((0, 1), n) and not is_inside((0, 2), n) and not is_inside((-1, 0), n)
-    env.assume("n == 40")
+    env.assume(compared(Bound("n"), "==", Literal(40)))
     assert interval_of_size(n - 2) == (38, 38)

@@ -12,6 +12,7 @@ from npcompile.backends.cpu import compile_cpu
 from npcompile.backends.eager import compile_eager
 from npcompile.tensor_core import Graph, Node
 from npcompile.tensor_core.transforms.reverse import gradients
+from npcompile.tracer.guard_text import text_of
 from tests.cpu.random_graphs import F8, RandomGraph, arrays_for
 
 SEEDS = range(24)
@@ -78,5 +79,5 @@ def test_symbolic_sizes(seed: int) -> None:
     compiled = compile_cpu(graph, [])
     for sizes in SIZES:
         assert graph.env is not None
-        if all(eval(guard, {}, dict(sizes)) for guard in graph.env.guards):
+        if all(eval(text_of(guard), {}, dict(sizes)) for guard in graph.env.guards):
             check(graph, sizes, compiled, seed)

@@ -15,6 +15,7 @@ from npcompile.backends.eager import compile_eager
 from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.tensor_core import Array, Builder, Decline, Number
 from npcompile.tensor_core.graph import bind
+from npcompile.tracer.guard_text import text_of
 from tests.shim.harness import check, compare
 from tests.shim.layouts import LAYOUTS, MATRIX, VECTOR
 
@@ -35,8 +36,8 @@ def run(function: Any, *args: Any, values: dict[str, Any] | None = None, **keywo
     graph = builder.finish([a.node for a in arrays], [a.meta for a in arrays])
     values = values or {}
     for guard in builder.env.guards:
-        assert eval(guard, {}, values), f"{guard} fails for {values}"
-    inputs = [eval(text, {}, values) for text in builder.arguments]
+        assert eval(text_of(guard), {}, values), f"{guard} fails for {values}"
+    inputs = [eval(str(source), {}, values) for source in builder.arguments]
     outputs = compile_eager(graph, inputs)(*inputs, *(values[s] for s in graph.symbols))
     for output, array in zip(outputs, arrays):
         assert output.shape == bind(array.shape, values)

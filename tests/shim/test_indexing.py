@@ -14,6 +14,7 @@ from npcompile.numpy_shim.indexing import getitem, setitem
 from npcompile.tensor_core import Array, Decline
 from npcompile.tensor_core.graph import bind, topological
 from npcompile.tensor_core.ops.extern import Unexpected
+from npcompile.tracer.guard_text import text_of
 from tests.shim.harness import Capture, compare, compare_aliasing, copy
 
 
@@ -245,7 +246,7 @@ def test_symbolic_size_asks_little(key: Any, guards: list[str]) -> None:
     assert len(capture.builder.env.guards) == len(guards), list(capture.builder.env.guards)
     for n in (10, 7, 5 if guards else 2):
         values = {"n": n}
-        if all(eval(g, {}, values) for g in capture.builder.env.guards) and not isinstance(key, int):
+        if all(eval(text_of(g), {}, values) for g in capture.builder.env.guards) and not isinstance(key, int):
             assert bind(result.shape, values) == np.arange(n)[key].shape
 
 

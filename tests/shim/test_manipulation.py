@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from npcompile.backends.eager import compile_eager
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS
 from npcompile.tensor_core import Array, Storage, TensorMeta
+from npcompile.tensor_core.source import Name
+from npcompile.tracer.guard_text import text_of
 from tests.shim.harness import Capture, check, compare
 from tests.shim.layouts import LAYOUTS
 
@@ -198,7 +200,7 @@ def symbolic(*shape: int) -> tuple[Capture, Array]:
     capture = Capture()
     sizes = tuple(capture.builder.env.symbol(f"n{i}", n, 2) for i, n in enumerate(shape))
     meta = TensorMeta(sizes, np.dtype(float))
-    storage = Storage(capture.builder, capture.builder.input(meta, "x"), meta)
+    storage = Storage(capture.builder, capture.builder.input(meta, Name("x")), meta)
     return capture, Array(storage, (), meta)
 
 
@@ -227,7 +229,7 @@ def test_symbolic_sizes(function: Any, args: Any, guards: int) -> None:
     assert len(capture.builder.env.guards) <= guards, list(capture.builder.env.guards)
     for shape in ((4, 6), (2, 3), (6, 8)):
         sizes = {f"n{i}": n for i, n in enumerate(shape)}
-        if all(eval(g, {}, sizes) for g in capture.builder.env.guards):
+        if all(eval(text_of(g), {}, sizes) for g in capture.builder.env.guards):
             value = np.arange(float(shape[0] * shape[1])).reshape(shape)
             outputs = compile_eager(graph, [value])(value, *(sizes[s] for s in graph.symbols))
             expected = function(value, *args)

@@ -12,6 +12,7 @@ import pytest
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS
 from npcompile.tensor_core import Array, Builder, Decline, Storage, TensorMeta
 from npcompile.tensor_core.graph import evaluate
+from npcompile.tracer.guard_text import text_of
 from tests.ops.table import LAYOUTS, numbers
 from tests.shim.harness import Capture, check
 
@@ -215,7 +216,7 @@ def test_symbolic_sizes(function: Any) -> None:
 
         graph = builder.finish([result.storage.node], [result.storage.meta])
         for sizes in ({"n": 4, "m": 3}, {"n": 7, "m": 5}):
-            assert all(eval(guard, {}, sizes) for guard in builder.env.guards), builder.env.guards
+            assert all(eval(text_of(guard), {}, sizes) for guard in builder.env.guards), builder.env.guards
             data = np.random.default_rng(6).standard_normal((sizes["n"], sizes["m"]))
             ours = compile_eager(graph, [data])(data, *(sizes[s] for s in graph.symbols))[0]
             expected = function(data, **keywords)

@@ -14,6 +14,7 @@ from npcompile.numpy_shim.registry import FUNCTIONS, METHODS
 from npcompile.tensor_core import Array, Builder, Storage, TensorMeta
 from npcompile.tensor_core.array import view_text
 from npcompile.tensor_core.graph import bind
+from npcompile.tracer.guard_text import text_of
 from tests.shim.harness import compare
 
 Program = Callable[[Any, Any, Any, Any], Any]  # (namespace, x, y, v) -> arrays: matrices x and y, vector v
@@ -102,7 +103,7 @@ def check(program: Program, sizes: Sequence[tuple[int, int]], at: tuple[int, int
     done = 0
     for n, m in (at, *sizes):
         values = {"n": n, "m": m}
-        if not all(eval(guard, {}, values) for guard in builder.env.guards):
+        if not all(eval(text_of(guard), {}, values) for guard in builder.env.guards):
             continue
         done += 1
         ours, theirs = inputs(n, m), inputs(n, m)

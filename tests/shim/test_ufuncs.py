@@ -14,6 +14,8 @@ from numpy._core import umath
 from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core import Decline, Number
+from npcompile.tensor_core.source import Name
+from npcompile.tracer.guard_text import text_of
 from tests.ops.table import LAYOUTS, numbers
 from tests.shim.harness import Capture, check, compare, copy, flatten, same_values
 
@@ -409,7 +411,7 @@ class Symbolic(Capture):
     def __init__(self, n: int, t: float | complex, at_least: int = 2):
         super().__init__()
         self.n = self.builder.env.symbol("n", n, at_least)
-        self.t = Number(self.builder.env, "t", t)
+        self.t = Number(self.builder.env, Name("t"), t)
 
     def evaluate(self, result: Any, n: int, t: float | complex) -> Any:
         from npcompile.backends.eager import compile_eager
@@ -417,12 +419,12 @@ class Symbolic(Capture):
         graph = self.builder.finish([result.storage.node], [result.storage.meta])
         named = {"t": t}
         arguments = iter(self.values)
-        inputs = [named[text] if text else next(arguments) for text in self.builder.arguments]
+        inputs = [named[str(source)] if source else next(arguments) for source in self.builder.arguments]
         symbols = {"n": n}
         return compile_eager(graph, inputs)(*inputs, *(symbols[s] for s in graph.symbols))[0]
 
     def holds(self, n: int, t: float | complex) -> bool:
-        return all(eval(guard, {}, {"n": n, "t": t}) for guard in self.builder.env.guards)
+        return all(eval(text_of(guard), {}, {"n": n, "t": t}) for guard in self.builder.env.guards)
 
 
 @pytest.mark.parametrize("dtype", "?bBhHilLefdFD")

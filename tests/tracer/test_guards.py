@@ -7,6 +7,7 @@ import linecache
 import threading
 import warnings
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,10 @@ import pytest
 import npcompile as npc
 from npcompile.backends.likeness import LIKENESS
 from npcompile.compiler import compiled_function
+from npcompile.tensor_core.guards import Layout, Ordered, Truth
+from npcompile.tensor_core.source import Bound, Compared, Literal, Name, Source
 from npcompile.tracer.conditions import with_intervals, with_numbers
+from npcompile.tracer.guard_text import text_of
 from npcompile.tracer.point import Variant
 
 
@@ -293,7 +297,7 @@ def variants_of(compiled) -> list[Variant]:
 
 
 def conditions_of(compiled) -> list[str]:
-    return [condition for variant in variants_of(compiled) for condition in variant.conditions]
+    return [str(condition) for variant in variants_of(compiled) for condition in variant.conditions]
 
 
 def test_names_arrays_and_numbers_are_asked_about_at_once_and_powers_bound_their_exponent():
@@ -302,7 +306,7 @@ def test_names_arrays_and_numbers_are_asked_about_at_once_and_powers_bound_their
         compiled(np.ones(5), np.ones(5), np.ones(5), 3)
     asked, *others = conditions_of(compiled)
     assert "are_like" in asked and others[0] == "((s0 := t) is not None)" and len(others) == 2  # the last one: do arrays overlap?
-    found = with_numbers(variants_of(compiled)[0].guards)
+    found = map(text_of, with_numbers(variants_of(compiled)[0].guards))
     bounds = [c for c in found if "s0" in c and ":=" not in c]
     assert bounds == ["-6643 <= s0 <= 70349"]  # the one of 0.999 is implied
 
@@ -433,22 +437,50 @@ def test_an_integer_is_compared_once():
     compiled = npc.compile(steps)
     compiled(np.ones(3), 4)
     (variant,) = compiled_function(compiled).points[next(iter(compiled_function(compiled).points))].variants
-    assert sum("s0" in text for text in variant.conditions) == 2, variant.conditions  # its type, and its value
-    assert "s0 == 4" in variant.conditions
+    texts = [*map(str, variant.conditions)]
+    assert sum("s0" in text for text in texts) == 2, texts  # its type, and its value
+    assert "s0 == 4" in texts
+
+
+def number(value: str | int) -> Source:
+    return Bound(value) if isinstance(value, str) else Literal(value)
+
+
+def ordered(*parts: str | int) -> Ordered:
+    return Ordered(tuple(map(number, parts[::2])), parts[1::2])
+
+
+def answered(left: str | int, symbol: str, right: str | int, answer: bool = True) -> Truth:
+    """A comparison of the user's."""
+    return Truth(Compared(number(left), symbol, number(right)), answer)
 
 
 @pytest.mark.parametrize(
     ("guards", "asked"),
     [
-        (["0 < s0", "1 < s0", "2 >= s0"], ["s0 == 2"]),
-        (["-9 <= s0 <= 9", "x.ndim == 1", "not (s0 > 3)", "s1 >= 2"], ["-9 <= s0 <= 3", "x.ndim == 1", "2 <= s1"]),
-        (["(s0 > -3)", "(s0 > s1)", "s0 >= -5", "s0 != 4"], ["-2 <= s0", "(s0 > s1)", "s0 != 4"]),
-        (["not (s0 >= 3)", "not (1 < s0 <= 3)"], ["s0 <= 2", "not (1 < s0 <= 3)"]),
-        (["s2 < 3", "s2 < 2"], ["s2 < 3", "s2 < 2"]),  # which may be no integer
+        ([ordered(0, "<", "s0"), ordered(1, "<", "s0"), ordered(2, ">=", "s0")], ["s0 == 2"]),
+        (
+            [
+                ordered(-9, "<=", "s0", "<=", 9),
+                Layout(Name("x"), "ndim", 1),
+                answered("s0", ">", 3, False),
+                ordered("s1", ">=", 2),
+            ],
+            ["-9 <= s0 <= 3", "x.ndim == 1", "2 <= s1"],
+        ),
+        (
+            [answered("s0", ">", -3), answered("s0", ">", "s1"), ordered("s0", ">=", -5), ordered("s0", "!=", 4)],
+            ["-2 <= s0", "(s0 > s1)", "s0 != 4"],
+        ),
+        (
+            [answered("s0", ">=", 3, False), replace(ordered(1, "<", "s0", "<=", 3), answer=False)],
+            ["s0 <= 2", "not (1 < s0 <= 3)"],
+        ),
+        ([ordered("s2", "<", 3), ordered("s2", "<", 2)], ["s2 < 3", "s2 < 2"]),  # which may be no integer
     ],
 )
 def test_what_guards_say_of_an_integer_together(guards, asked):
-    assert with_intervals(guards, {"s0", "s1"}) == asked
+    assert [*map(text_of, with_intervals(guards, {"s0", "s1"}))] == asked
 
 
 def test_asking_an_argument_spends_no_iterator():

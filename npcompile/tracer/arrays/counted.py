@@ -13,9 +13,11 @@ from npcompile.numpy_shim.registry import FUNCTIONS, as_array
 from npcompile.tensor_core.array import Array, fresh, reshape
 from npcompile.tensor_core.dim import Dim, Size, hint_of
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Node
+from npcompile.tensor_core.guards import Ordered, within
 from npcompile.tensor_core.meta import Shape, broadcast_shapes
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.python_operators import COMPARE
+from npcompile.tensor_core.source import Literal, Source
 from npcompile.tensor_core.transforms.stand_in import stand_in
 from npcompile.tensor_core.transforms.value import Value
 from npcompile.tracer.arrays.draws import (
@@ -30,6 +32,7 @@ from npcompile.tracer.arrays.draws import (
     twin,
 )
 from npcompile.tracer.frame import Frame
+from npcompile.tracer.python.arithmetic import number_source
 from npcompile.tracer.python.calls import Arguments, Keywords
 from npcompile.tracer.python.operators import lower
 from npcompile.tracer.random_state import key_of
@@ -60,8 +63,8 @@ def bits(frame: Frame, owner: Any, shape: Shape) -> Bits:
     capture = frame.capture
     capture.require_no_body("a random number")
     source, _ = generator_of(frame, owner)
-    key, count = capture.draws.keys.get(source) or (new_key(frame, source), 0)
-    capture.draws.keys[source] = key, count + 1
+    key, count = capture.draws.keys.get(str(source)) or (new_key(frame, source), 0)
+    capture.draws.keys[str(source)] = key, count + 1
     batches = capture.draws.batches
     whole = Bits.of(capture.builder, (*(size for size, _ in batches), *shape), count, key)
     for _, batched in batches:
@@ -73,7 +76,7 @@ def bits(frame: Frame, owner: Any, shape: Shape) -> Bits:
     return whole
 
 
-def new_key(frame: Frame, source: str) -> Node:
+def new_key(frame: Frame, source: Source) -> Node:
     text = f"{frame.capture.name_constant(key_of)}({source})"
     return drawn(frame, text, np.uint64(0)).node
 
@@ -126,7 +129,10 @@ def is_taken(parameters: dict[str, Any], distribution: Distribution) -> bool:
 def is_within(x: Any, low: float, high: float) -> bool:
     """Is a Python number in this range? Guarded."""
     if isinstance(x, Number):
-        return isinstance(x.hint, float) and low < x.hint < high and x.ask(f"{low} < {x.text} < {high}", True)
+        if not isinstance(x.hint, float) or not low < x.hint < high:
+            return False
+        x.env.assume(within(Literal(low), x.source, Literal(high), ("<", "<")))
+        return True
     if isinstance(x, Dim):
         return low < 0 or x > 0
     return isinstance(x, (int, float)) and low < x < high
@@ -136,13 +142,8 @@ def is_below(a: Any, b: Any, relation: str = "<=") -> bool:
     answer = bool(COMPARE[relation](example_like(a), example_like(b)))
     traced = next((x for x in (a, b) if isinstance(x, (Number, Dim))), None)
     if traced is not None:
-        text = f"{text_of(a)} {relation} {text_of(b)}"
-        traced.env.assume(text if answer else f"not ({text})")
+        traced.env.assume(Ordered((number_source(a), number_source(b)), (relation,), answer))
     return answer
-
-
-def text_of(x: Any) -> str:
-    return x.text if isinstance(x, Number) else repr(x) if isinstance(x, float) else str(x)
 
 
 def integers(frame: Frame, owner: Any, values: dict[str, Any], shape: Shape, dtype: np.dtype) -> Array | None:

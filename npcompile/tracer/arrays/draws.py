@@ -14,9 +14,11 @@ import numpy as np
 from numpy.random import Generator, RandomState
 
 from npcompile.tensor_core.array import Array, Storage, view_text
-from npcompile.tensor_core.dim import Dim, Size, hint_of
+from npcompile.tensor_core.dim import Dim, Size, hint_of, source_of_size
+from npcompile.tensor_core.guards import OfType
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.source import Name, Source
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python.calls import Arguments, Keywords
 from npcompile.tracer.python.operators import describe, lower
@@ -43,7 +45,7 @@ class Argument:
 def argument(frame: Frame, value: Any) -> Argument:
     capture = frame.capture
     value = capture.realize(value)
-    if isinstance(value, Dim) and capture.builder.env.is_measured(str(value)):
+    if isinstance(value, Dim) and capture.builder.env.is_measured(source_of_size(value)):
         raise Decline("random numbers whose number data decides", "They are drawn before the graph.")
     match value:
         case Constant(constant):
@@ -52,7 +54,7 @@ def argument(frame: Frame, value: Any) -> Argument:
         case Dim():
             return Argument(str(value), hint_of(value))
         case Number():
-            return Argument(value.text, value.hint)
+            return Argument(str(value.source), value.hint)
         case Sequence() if value.kind in (tuple, list):
             parts = [argument(frame, v) for v in value.items]
             inside = "".join(f"{p.text}, " for p in parts)
@@ -62,8 +64,8 @@ def argument(frame: Frame, value: Any) -> Argument:
             return Argument(text, example, all(p.is_constant for p in parts), arrays)
         case Array():
             return array_argument(frame, value)
-        case Opaque() if value.source in capture.builder.env.unknown:
-            return Argument(value.source, value.example)
+        case Opaque() if capture.builder.env.is_random(value.source):
+            return Argument(str(value.source), value.example)
     raise Decline(f"random numbers that depend on {describe(value)}")
 
 
@@ -75,7 +77,7 @@ def array_argument(frame: Frame, x: Array) -> Argument:
         known = capture.examples.get(source) if not x.steps else None
         # Only what the draw gives for it is looked at: its shape and dtype.
         like = np.full([hint_of(n) for n in x.shape], 0.5).astype(x.dtype) if known is None else known
-        return Argument(view_text(source, x.steps), like if x.meta.boxed else like[()], arrays=(x,))
+        return Argument(view_text(str(source), x.steps), like if x.meta.boxed else like[()], arrays=(x,))
     contents = capture.known_contents(x)
     if contents is None:
         raise Decline("random numbers that depend on what the program computes", "They are drawn after the graph.")
@@ -100,7 +102,7 @@ def draw(frame: Frame, function: Any, owner: Any, positional: Arguments, keyword
         # The result's shape is that of these: no other sizes then.
         for n in (*(size or ()), *(n for a in arguments for x in a.arrays for n in x.shape)):
             operator.index(n)
-    return drawn(frame, call_text(frame, function, [source], given, named), example, shape)
+    return drawn(frame, call_text(frame, function, [str(source)], given, named), example, shape)
 
 
 def call_text(frame: Frame, function: Any, first: list[str], given: list[Argument], named: dict[str, Argument]) -> str:
@@ -128,27 +130,27 @@ def example_of(
     return tried(function, twin(kind), *positional, **keywords), None
 
 
-def generator_of(frame: Frame, owner: Any) -> tuple[str, type]:
+def generator_of(frame: Frame, owner: Any) -> tuple[Source, type]:
     """The expression and the type of a generator, whose state the program is to advance."""
     capture = frame.capture
     owner = capture.realize(owner)
     match owner:
         case Constant(Generator() | RandomState() as found):
-            source, kind = capture.name_constant(found), type(found)
+            source, kind = capture.object_of(found), type(found)
         case Opaque(source, example):
             found, kind = example, type(example)
         case _:
             raise Decline(f"random numbers from {describe(owner)}")
     if kind not in BIT_GENERATOR:
         raise Decline(f"random numbers from an object of type {kind.__qualname__}")
-    if source in capture.builder.env.unknown:  # made by this program: it is made again
+    if capture.builder.env.is_random(source):  # made by this program: it is made again
         return source, kind
     where = BIT_GENERATOR[kind]
     bits = type(getattr(found, where))
     if bits not in BIT_GENERATORS:
         raise Decline(f"random numbers of a {bits.__qualname__}")
-    capture.guard(f"type({source}.{where}) is {capture.name_constant(bits)}")
-    capture.draws.generators[source] = saving_text(source, found, capture.name_constant)
+    capture.guard(OfType(source.attribute(where), capture.object_of(bits)))
+    capture.draws.generators[str(source)] = saving_text(str(source), found, capture.name_constant)
     return source, kind
 
 
@@ -205,17 +207,18 @@ def drawn(frame: Frame, text: str, example: Any, shape: tuple[Size, ...] | None 
     capture, draws = frame.capture, frame.capture.draws
     env = capture.builder.env
     name = f"drawn_{len(draws.lines)}"
+    source = Name(name)
     if type(example) is float:
-        result: Any = Number(env, name, example)
+        result: Any = Number(env, source, example)
     elif isinstance(example, np.ndarray) and example.flags.c_contiguous and example.flags.writeable:
         meta = TensorMeta(example.shape if shape is None else shape, example.dtype)
-        result = Array(Storage(capture.builder.root, capture.builder.input(meta, name), meta, name), (), meta)
+        result = Array(Storage(capture.builder.root, capture.builder.input(meta, source), meta, source), (), meta)
         draws.storages.append(result.storage)
     elif isinstance(example, np.generic):
         meta = TensorMeta((), example.dtype, boxed=False, writeable=False)
-        result = Array(Storage(capture.builder.root, capture.builder.input(meta, name), meta, name), (), meta)
+        result = Array(Storage(capture.builder.root, capture.builder.input(meta, source), meta, source), (), meta)
     elif type(example) in (*MADE, int, bytes):  # of numbers that could grow beyond int64 nothing is computed
-        result = Opaque(name, example)
+        result = Opaque(source, example)
     elif example is None:
         result = Constant(None)
     else:

@@ -13,7 +13,9 @@ from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.settings import config
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim, Size
+from npcompile.tensor_core.guards import Is
 from npcompile.tensor_core.meta import Decline, is_contiguous
+from npcompile.tensor_core.source import Literal
 from npcompile.tracer.arrays import counted, draws
 from npcompile.tracer.arrays.draws import BIT_GENERATORS, argument, bound, call_text, drawn, generator_of, require_once, tried
 from npcompile.tracer.frame import Frame
@@ -42,7 +44,8 @@ def draw(frame: Frame, function: Any, owner: Any, positional: Arguments, keyword
 
 def is_counted(frame: Frame) -> bool:
     """May random numbers be others than NumPy's, computed in the graph?"""
-    frame.capture.guard(f"{frame.capture.name_constant(config)}.fallback_random is {config.fallback_random}")
+    asked = frame.capture.object_of(config).attribute("fallback_random")
+    frame.capture.guard(Is(asked, Literal(config.fallback_random)))
     return not config.fallback_random
 
 

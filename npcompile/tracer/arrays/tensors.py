@@ -15,8 +15,10 @@ from npcompile.tensor_core import tensor as eager
 from npcompile.tensor_core.array import Array, fresh, full
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Node, topological
+from npcompile.tensor_core.guards import Equals, Is, Truth
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.source import NONE, Call, Literal
 from npcompile.tensor_core.tensors.backward import SECOND_TIME
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tracer.arrays.backward import leaf_gradients
@@ -78,7 +80,7 @@ def load_grad(frame: Frame, x: TensorValue) -> Any:
     if x.source is None:
         return Constant(None)
     known = frame.capture.grads.get(x.source)
-    return known if known is not None else frame.capture.read(f"{x.source}.grad", frame.capture.tensors[x.source][1].grad)
+    return known if known is not None else frame.capture.read(x.source.attribute("grad"), frame.capture.tensors[x.source][1].grad)
 
 
 TENSOR_ATTRIBUTES: dict[str, Callable[[Frame, TensorValue], Any]] = {
@@ -156,7 +158,8 @@ def tensor_backward(frame: Frame, x: TensorValue, gradient: Any = None, **option
     if any(capture.tensors[t.source][1]._has_hooks for t in leaves if t.source is not None):
         raise Decline("backward() with hooks")
     for t in leaves:
-        capture.guard(f"not {t.source}._has_hooks")
+        assert t.source is not None
+        capture.guard(Truth(t.source.attribute("_has_hooks"), False))
     given = None if gradient is None else realized(capture, [gradient])[0]
     if given is None or isinstance(given, Constant) and given.value is None:
         if not same(x.array.meta.size, 1):
@@ -235,7 +238,7 @@ def capture_creation(function: Callable[..., Any]) -> Callable[..., Any]:
         device = operators.plain(capture, keywords["device"]) if "device" in keywords else None
         if device is None and not (given and is_on_device(capture, given[0])):
             device = current_name()
-            capture.guard(f"{capture.name_constant(current_name)}() == {device!r}")
+            capture.guard(Equals(Call(capture.object_of(current_name)), Literal(device)))
         here = "cpu" if capture.place is None else capture.place.name
         if device is not None and device != here:
             raise Decline(f'a new Tensor on "{device}", in a program on "{here}"')
@@ -273,7 +276,7 @@ def capture_enable_grad(frame: Frame, positional: Arguments, keywords: Keywords)
 @captures(eager.is_grad_enabled)
 def capture_is_grad_enabled(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     capture = frame.capture
-    capture.guard(f"{capture.name_constant(eager.is_grad_enabled)}() is {capture.grad_enabled_outside}")
+    capture.guard(Is(Call(capture.object_of(eager.is_grad_enabled)), Literal(capture.grad_enabled_outside)))
     return Constant(capture.grad_enabled)
 
 
@@ -281,9 +284,9 @@ def find_lost(capture: Capture, x: Array) -> None:
     """Note which arrays from outside, that x is computed from, have lost their gradient."""
     arguments = capture.builder.arguments
     for node in topological([x.node]):
-        if node.op == "input" and (source := arguments[node.params["index"]]) in capture.examples:
+        if node.op == "input" and (source := arguments[node.params["index"]]) is not None and source in capture.examples:
             message = lost_message(capture.examples[source])
-            capture.guard(f"{capture.name_constant(lost_message)}({source}) is {'not ' if message else ''}None")
+            capture.guard(Is(Call(capture.object_of(lost_message), source), NONE, not message))
             if message:
                 capture.lost[node] = message
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from npcompile.tensor_core.guards import HasKey
 from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.source import Literal, Source
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
 from npcompile.tracer.instructions.containers import require_begun_in_body
@@ -46,7 +48,7 @@ def set_under_construction(frame: Frame, position: int) -> SetValue:
 # --- globals
 
 
-def globals_source(frame: Frame) -> str:
+def globals_source(frame: Frame) -> Source:
     if frame.globals_source is None:
         raise Decline("a global of a library is set")
     return frame.globals_source
@@ -65,7 +67,7 @@ def delete_global(frame: Frame, i: Instruction) -> None:
     if not is_there:
         raise Decline(f"name {name!r} is not defined")
     if (id(frame.globals), name) not in written:
-        frame.capture.guard(f"{name!r} in {source}")
+        frame.capture.guard(HasKey(source, Literal(name)))
     effects.delete_global(frame.capture, frame.globals, source, name)
 
 

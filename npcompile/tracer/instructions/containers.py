@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.source import Formula, Literal
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
 from npcompile.tracer.python import calls, containers, iteration, operators, texts
@@ -152,8 +153,8 @@ def build_string(frame: Frame, i: Instruction) -> None:
         raise Decline("a string made of parts that are not constant")
     if any(isinstance(p, Text) for p in parts):
         joined = "".join(p.hint if isinstance(p, Text) else calls.plain(frame.capture, p) for p in parts)
-        texts = [p.source if isinstance(p, Text) else repr(calls.plain(frame.capture, p)) for p in parts]
-        frame.push(Text(f"''.join(({', '.join(texts)}))", joined))
+        sources = [p.source if isinstance(p, Text) else Literal(calls.plain(frame.capture, p)) for p in parts]
+        frame.push(Text(Formula(f"''.join(({', '.join(['{}'] * len(sources))}))", *sources), joined))
         return
     parts = [calls.plain(frame.capture, p) for p in parts]
     frame.push(Constant("".join(parts)))

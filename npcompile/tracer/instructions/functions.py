@@ -77,7 +77,7 @@ def call_function_ex(frame: Frame, i: Instruction) -> None:
 @handles("MAKE_FUNCTION")
 def make_function(frame: Frame, i: Instruction) -> None:
     code = frame.pop().value
-    closure = Closure(code, frame.globals_source or "", frame.globals, qualname=code.co_qualname)
+    closure = Closure(code, frame.globals_source, frame.globals, qualname=code.co_qualname)
     for flag, slot in ((8, "closure"), (16, "annotations"), (4, "annotations"), (2, "kwdefaults"), (1, "defaults")):
         if i.arg & flag:
             set_function_part(frame, closure, slot, frame.pop())

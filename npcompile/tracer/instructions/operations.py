@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from npcompile.tensor_core.source import Formula
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
 from npcompile.tracer.instructions.variables import push_callable
@@ -58,7 +59,7 @@ def unary(frame: Frame, i: Instruction) -> None:
 def unary_not(frame: Frame, i: Instruction) -> None:
     value = frame.pop_raw()
     if isinstance(value, Comparison):
-        frame.push(Comparison(f"(not {value.source})", not value.hint))
+        frame.push(Comparison(Formula("(not {})", value.source), not value.hint))
         return
     match operators.truth(frame.capture, value):
         case Truth(array, negated):

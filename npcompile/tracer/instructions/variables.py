@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from npcompile.tensor_core.guards import HasKey
 from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.source import Literal
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, Return, handles
 from npcompile.tracer.python import generators
@@ -143,10 +145,10 @@ def global_value(frame: Frame, name: str) -> Any:
         return written
     if name in frame.globals:
         value = frame.globals[name]
-        return Constant(value) if source is None else Lazy(f"{source}[{name!r}]", value)
+        return Constant(value) if source is None else Lazy(source.item(name), value)
     if not hasattr(builtins, name):
         raise Decline(f"name {name!r} is not defined")
     if source is not None:
-        frame.capture.guard(f"{name!r} not in {source}")
+        frame.capture.guard(HasKey(source, Literal(name), False))
         frame.capture.guard_name(vars(builtins), name)
     return Constant(getattr(builtins, name))

@@ -12,6 +12,8 @@ from typing import Any
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
+from npcompile.tensor_core.guards import HasKey, Is, Keeps, OfType
+from npcompile.tensor_core.source import Literal, Name
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import Blocks, means
@@ -36,7 +38,7 @@ def meet(b: Blocks, owner: Outside, is_changed: bool = False) -> None:
     met, kind = b.attributes, type(owner.example)
     if not is_of_python(kind):
         raise NoForm(f"an attribute of an object of type {kind.__name__}")
-    b.guard(f"type({owner.source}) is {b.name_constant(kind)}")
+    b.guard(OfType(owner.source, b.object_of(kind)))
     met.owners[owner.source] = owner.example
     if is_changed:
         met.changed.add(owner.source)
@@ -45,7 +47,7 @@ def meet(b: Blocks, owner: Outside, is_changed: bool = False) -> None:
         if is_concerned and source != owner.source and type(other) is kind:
             if other is owner.example:
                 raise NoForm("an object under two names, one of which is used to change it")
-            b.guard(f"{owner.source} is not {source}")
+            b.guard(Is(owner.source, source, False))
 
 
 def own_value(owner: Outside, name: str, found: Any) -> Any:
@@ -60,7 +62,7 @@ def own_value(owner: Outside, name: str, found: Any) -> Any:
 def load(b: Blocks, owner: Outside, name: str, following: int) -> Any:
     """`owner.name`, for the instruction before `following`. NoForm where it is not there, or made by other code of the user's."""
     meet(b, owner)
-    known, kind, source = b.attributes, type(owner.example), f"{owner.source}.{name}"
+    known, kind, source = b.attributes, type(owner.example), owner.source.attribute(name)
     is_set = next((n for n, place in known.places.items() if place == source and n in b.state.locals), None)
     if is_set is not None:
         return b.state.locals[is_set]
@@ -71,23 +73,23 @@ def load(b: Blocks, owner: Outside, name: str, following: int) -> Any:
         if not isinstance(found, types.MemberDescriptorType):
             guard_own(b, kind, owner.source, name)
         if source not in known.names:
-            known.names[source] = f"a{len(known.names)}"
-            b.guard(f"[{known.names[source]} := {source}]")
+            known.names[source] = Name(f"a{len(known.names)}")
+            b.guard(Keeps(source, known.names[source].name))
         return b.realize(Outside(known.names[source], value))
     if isinstance(found, (types.MemberDescriptorType, classmethod)):
         raise NoForm(f"attribute {name!r}")
     on_class(b, kind, name)
     if acts_as(b, found, property) and isinstance(found.fget, types.FunctionType):
-        return inline(b, Known(found.fget, b.name_constant(found.fget)), [owner], {}, following)
+        return inline(b, Known(found.fget, b.object_of(found.fget)), [owner], {}, following)
     if hasattr(owner.example, "__dict__"):
-        b.guard(f"{name!r} not in {owner.source}.__dict__")
+        b.guard(HasKey(owner.source.attribute("__dict__"), Literal(name), False))
     if isinstance(found, types.FunctionType):
-        return Bound(owner, Known(found, b.name_constant(found)))
+        return Bound(owner, Known(found, b.object_of(found)))
     if acts_as(b, found, staticmethod):
-        return b.realize(Outside(b.name_constant(found.__func__), found.__func__))
+        return b.realize(Outside(b.object_of(found.__func__), found.__func__))
     if found is MISSING or hasattr(type(found), "__get__"):
         raise NoForm(f"attribute {name!r} of an object of type {kind.__name__}")
-    return b.realize(Outside(b.name_constant(found), found))
+    return b.realize(Outside(b.object_of(found), found))
 
 
 @means("STORE_ATTR")
@@ -111,7 +113,7 @@ def store_attr(b: Blocks, i: Instruction, fail: Fail) -> None:
     ):
         raise NoForm(f"attribute {name!r} is set")
     load(b, owner, name, i.index + 1)  # the object has it in all calls
-    places, source = b.attributes.places, f"{owner.source}.{name}"
+    places, source = b.attributes.places, owner.source.attribute(name)
     own = next((n for n, place in places.items() if place == source), f".a{len(places)}")
     places[own] = source
     b.state.locals[own] = value

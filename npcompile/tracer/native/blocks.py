@@ -21,6 +21,7 @@ from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, NoForm, Scala
 from npcompile.backends.cpu.loops.strips import Strip
 from npcompile.backends.cpu.loops.ways_out import Handed, failed
 from npcompile.backends.passes import PassLog
+from npcompile.tensor_core.source import GLOBALS, Name, Object, Source
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native import arrays, lending, outside
@@ -116,8 +117,8 @@ class Blocks:
     facts: CodeFacts
     globals: dict[str, Any]
     header: int
-    guard: Callable[..., None]  # with the text of a condition: `checked` when the native program asks it
-    name_constant: Callable[[Any], str]
+    guard: Callable[..., None]  # with a guard: `checked` when the native program asks it
+    object_of: Callable[[Any], Source]
     is_start: bool = False  # it begins where the function does
     code: ScalarLoops = field(default_factory=ScalarLoops)
     loops: dict[int, frozenset[int]] = field(default_factory=dict)  # their headers -> their instructions
@@ -130,10 +131,10 @@ class Blocks:
     labels: dict[tuple[Any, ...], str] = field(default_factory=dict)
     pending: list[tuple[int, State, str]] = field(default_factory=list)
     exits: list[Exit] = field(default_factory=list)
-    realized: dict[str, Any] = field(default_factory=dict)
-    inputs: list[str] = field(default_factory=list)  # Python expressions of numbers, in the order of `code.numbers`
-    arrays: list[str] = field(default_factory=list)  # of arrays
-    objects: dict[str, str] = field(default_factory=dict)  # and of what is only handed on -> C variable
+    realized: dict[Source, Any] = field(default_factory=dict)
+    inputs: list[Source] = field(default_factory=list)  # of numbers, in the order of `code.numbers`
+    arrays: list[Source] = field(default_factory=list)  # of arrays
+    objects: dict[Source, str] = field(default_factory=dict)  # and of what is only handed on -> C variable
     state: State = field(default_factory=lambda: State([], {}))
     clean: tuple[int, State] | None = None  # the last instruction before which all values could be handed over
     at: int = -1  # the first instruction of the block that is being written
@@ -141,13 +142,13 @@ class Blocks:
     returns: bool = False  # does the program come to the function's end?
     returns_list: bool = False  # and is what it returns a list?
     refused: list[str] = field(default_factory=list)  # why paths leave
-    globals_source: str = "G"
+    globals_source: Source = GLOBALS
     comprehensions: int = 0  # that are written
     site: str = ""  # of lists that a comprehension makes: where it is
     suffix: str = ""  # of C variables and labels: those of a comprehension are its own
     own_cells: frozenset[str] = frozenset()  # variables that the code shares with functions that it makes
     cells: dict[str, CellOf] = field(default_factory=dict)  # of the variables that the code shares with other functions
-    contents: dict[int, tuple[str, str]] = field(default_factory=dict)  # id of a cell -> (its source, the name for what it has)
+    contents: dict[int, tuple[Source, Name]] = field(default_factory=dict)  # id of a cell -> (its source, a name for what it has)
     attributes: Attributes = field(default_factory=Attributes)
     given: list[Steps | Walk] = field(default_factory=list)  # iterators from before the loop that others may have
     calls: list[Any] = field(default_factory=list)  # functions that are being written where they are called
@@ -452,7 +453,7 @@ class Blocks:
         text = self.object_text(self.all_settled(value, fail))
         end = "given"
         if not self.is_start:
-            text = f"rt->tuple_of(2, {self.object_text(Known(None, 'None'))}, {text})"
+            text = f"rt->tuple_of(2, {self.object_text(Known(None))}, {text})"
         elif isinstance(value, NumberList):
             text, end = f'rt->leave({GIVEN}, "l", {value.objects(self.code)})', "done"
             self.returns_list = True
@@ -496,11 +497,11 @@ class Blocks:
     def given_object(self, value: Scalar) -> Outside | None:
         """The argument that a number is, if it is one. Of another type, it is that number only in C."""
         k = int(value.text[2:]) if INPUT.fullmatch(value.text) else -1
-        if k < 0 or self.code.numbers[k][0] != value.kind or not self.inputs[k].isidentifier():
+        if k < 0 or self.code.numbers[k][0] != value.kind or not isinstance(self.inputs[k], Name | Object):
             return None
         return Outside(self.inputs[k], None)
 
-    def name_of_object(self, source: str) -> str:
+    def name_of_object(self, source: Source) -> str:
         return self.objects.get(source) or self.objects.setdefault(source, self.code.object())
 
     # --- what comes from outside
@@ -597,7 +598,7 @@ class Blocks:
         if is_new and not self.calls and self.inside is None and self.code.loop < 0 and name not in self.set_in_loops:
             if value.root not in self.kept:
                 self.kept[value.root] = self.code.stay(value.dtype, value.data, value.sizes, value.strides, value.root)
-            value = Elements(self.kept[value.root], self.kept[value.root].name)
+            value = Elements(self.kept[value.root], Name(self.kept[value.root].name))
         self.state.locals[name] = value if self.apart is None or self.calls else self.apart.store(self, name, value)
 
     def push(self, value: Any) -> None:

@@ -66,7 +66,7 @@ def write(b: Blocks, known: Known, arguments: dict[str, Any], following: int, fa
         if around.program.code is own:
             raise NoForm("a function that loops and calls itself")
         around = around.outer if isinstance(around, NestedCode) else None
-    of_globals = {"globals": function.__globals__, "globals_source": f"{source}.__globals__"}
+    of_globals = {"globals": function.__globals__, "globals_source": source.attribute("__globals__")}
     inner = CalledLoops.within(b, own, following, fail, cells=cells_of(known), **of_globals)
     if loop >= 0:  # all of it is in the caller's loop
         inner.around = dict.fromkeys((i.index for i in inner.program.instructions), loop)

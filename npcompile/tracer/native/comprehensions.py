@@ -100,7 +100,7 @@ def given(found: Any) -> Any:
     return found
 
 
-NOTHING = Known(None, "None")
+NOTHING = Known(None)
 TAKERS: dict[Any, tuple[Take, Any, Callable[[Any], Any]]] = {
     sum: (added, Scalar("int", "INT64_C(0)"), given),
     max: (extreme(">"), NOTHING, some),

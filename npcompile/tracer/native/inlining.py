@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
+from npcompile.tensor_core.guards import Is, Length
+from npcompile.tensor_core.source import Formula
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.native import called_loops, outside
@@ -52,7 +54,7 @@ def inline(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, An
     call = Call(caller, following)
     b.calls.append(call)
     code, source = function.__code__, known.source
-    enter(b, (decode(code), facts, function.__globals__, f"{source}.__globals__", cells_of(known)))
+    enter(b, (decode(code), facts, function.__globals__, source.attribute("__globals__"), cells_of(known)))
     b.state = State([], values | {n: v for n, v in b.state.locals.items() if is_attribute(n)})
     try:
         b.follow(b.facts.start)
@@ -103,10 +105,11 @@ def default_values(b: Blocks, known: Known) -> dict[str, Any]:
     defaults = function.__defaults__ or ()
     names = function.__code__.co_varnames[: function.__code__.co_argcount][-len(defaults) :] if defaults else ()
     if isinstance(known, Closure):
-        b.guard(f"len({source}.__defaults__ or ()) == {len(defaults)}")
-        return {n: Outside(f"{source}.__defaults__[{k}]", value) for k, (n, value) in enumerate(zip(names, defaults))}
+        held = source.attribute("__defaults__")
+        b.guard(Length(Formula("{} or ()", held), "==", len(defaults)))
+        return {n: Outside(held.item(k), value) for k, (n, value) in enumerate(zip(names, defaults))}
     for part in ("__code__", "__defaults__"):
-        b.guard(f"{source}.{part} is {b.name_constant(getattr(function, part))}")
+        b.guard(Is(source.attribute(part), b.object_of(getattr(function, part))))
     return dict(zip(names, (outside.constant_value(b, value) for value in defaults)))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
+from npcompile.tensor_core.guards import Is
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import (
     arrays,
@@ -159,7 +160,7 @@ def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     elif isinstance(owner, Outside):
         value = attributes.load(b, owner, str(i.argval), i.index + 1)
     elif arrays.is_array(owner) and i.argval == "dtype":
-        value = views.dtype_of(arrays.reported(b.code, owner, fail), b.guard, b.name_constant)
+        value = views.dtype_of(arrays.reported(b.code, owner, fail), b.guard, b.object_of)
     else:
         value = meanings.attribute(b.code, owner, str(i.argval), fail)
     push_callable(b, i, value)
@@ -168,10 +169,10 @@ def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 def module_attribute(b: Blocks, owner: Known, name: str) -> Any:
     value = getattr(owner.value, name)
     if name not in vars(owner.value) or not is_library(owner.value.__name__):
-        return b.realize(Outside(f"{owner.source}.{name}", value))
+        return b.realize(Outside(owner.source.attribute(name), value))
     # Guards on what dictionaries have are one native question. Python is slow to find attributes of modules with __getattr__.
-    constant = b.name_constant(value)
-    b.guard(f"{b.name_constant(vars(owner.value))}[{name!r}] is {constant}")
+    constant = b.object_of(value)
+    b.guard(Is(b.object_of(vars(owner.value)).item(name), constant))
     return b.realize(Outside(constant, value))
 
 

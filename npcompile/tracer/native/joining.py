@@ -82,7 +82,7 @@ def concatenate(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str,
 def with_axis(code: ScalarLoops, part: Part, axis: int, fail: Fail) -> Part:
     """A new axis of one element."""
     items = [EVERYTHING] * part.ndim
-    return view(code, part, Items((*items[:axis], Known(None, "None"), *items[axis:])), fail)
+    return view(code, part, Items((*items[:axis], Known(None), *items[axis:])), fail)
 
 
 def stack(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
@@ -119,7 +119,7 @@ def append(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any]
     if len(arguments) < 2 or not is_array(arguments[0]):
         raise NoForm("np.append with these arguments")
     x, more, *others = arguments
-    axis = given_axis("append", others, {"axis": Known(None, "None")} | keywords if not others else keywords, len(tree_of(x)[1]))
+    axis = given_axis("append", others, {"axis": Known(None)} | keywords if not others else keywords, len(tree_of(x)[1]))
     if isinstance(more, Scalar) and axis is not None:
         raise NoForm("a number is joined along an axis, which is an error")
     if isinstance(more, Scalar):

@@ -11,6 +11,7 @@ import numpy as np
 from npcompile.backends.cpu.array_trees import Part, Tree
 from npcompile.backends.cpu.loops.number_lists import NumberList
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, ArrayInput, NoForm
+from npcompile.tensor_core.source import NONE, Source
 
 OTHER_KINDS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200  # *args, **kwargs, generators, coroutines, asynchronous generators
 PYTHON_KINDS: dict[type, str] = {bool: "bool", int: "int", float: "float", complex: "complex"}
@@ -33,7 +34,7 @@ class Known:
     """An object that is always the same one: a function, a module, None, a constant of the code."""
 
     value: Any
-    source: str  # the Python expression that gives it
+    source: Source = NONE  # what gives it
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Known) and self.value is other.value
@@ -57,7 +58,7 @@ class Closure(Known):
 class CellOf:
     """A cell that exists outside, and the Python expression that gives it."""
 
-    source: str
+    source: Source
     real: types.CellType
 
 
@@ -66,7 +67,7 @@ class Elements:
     """An array."""
 
     input: ArrayInput
-    source: str
+    source: Source = NONE
     is_plain: bool = True  # is its dtype the object that NumPy itself has? One that was unpickled, or has metadata, is another
 
     def __hash__(self) -> int:
@@ -215,7 +216,7 @@ class Together:
 class Outside:
     """A Python object that nothing was asked of yet."""
 
-    source: str
+    source: Source
     example: Any
 
     def __eq__(self, other: object) -> bool:
@@ -242,7 +243,7 @@ def cells_of(known: Known) -> dict[str, CellOf]:
     """Of the variables that a function shares with those around it."""
     function, source = known.value, known.source
     names = function.__code__.co_freevars
-    return {name: CellOf(f"{source}.__closure__[{k}]", function.__closure__[k]) for k, name in enumerate(names)}
+    return {name: CellOf(source.attribute("__closure__").item(k), function.__closure__[k]) for k, name in enumerate(names)}
 
 
 def can_inline(function: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import C_OF_KIND, ArrayInput
 from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
+from npcompile.tensor_core.source import Name
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.native import arrays
@@ -32,7 +33,7 @@ def returned(b: Lender, variables: dict[str, Any], index: int) -> dict[str, Any]
     """The variables as they are at an instruction: outside of the loop that it was lent to, an array is memory."""
 
     def outside(value: Any) -> Any:
-        header = b.lent.get(value.source) if isinstance(value, Elements) else None
+        header = b.lent.get(str(value.source)) if isinstance(value, Elements) else None
         return value if header is None or index in b.loops[header] else arrays.part_of(value)
 
     change = over_items(outside)
@@ -51,7 +52,7 @@ def lend(b: Lender, variables: dict[str, Any], index: int) -> tuple[dict[str, An
     for name, value in variables.items():
         if name in named - stored and isinstance(value, Part) and may_be_lent(value, f"L{b.facts.slots.index(name)}_o"):
             array = lent_array(b, value, index)
-            made[name] = Elements(array, array.name)
+            made[name] = Elements(array, Name(array.name))
             lines += array.set(value.data, value.sizes, value.strides)
     return variables | made, lines
 

@@ -16,14 +16,15 @@ from npcompile.backends.cpu.errors import CompilerRefused, NoCompiler
 from npcompile.backends.cpu.loops.extents import COUNTED, SMALL, bounds_of
 from npcompile.backends.cpu.loops.loop_unit import GIVEN, UNFIT, UNUSUAL, compile_unit
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
-from npcompile.backends.likeness import LIKENESS, as_array
+from npcompile.backends.likeness import as_array
 from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph, _present_state, may_not_return
 from npcompile.settings import config
 from npcompile.tensor_core.graph import Builder
+from npcompile.tensor_core.guards import All, Equals, Guard, HasKey, Is, Length, OfType, compared, within
+from npcompile.tensor_core.source import GLOBALS, NONE, UNBOUND, Assigned, Bound, Call, Formula, Literal, Name, Source, Written
 from npcompile.tensor_core.user_warnings import warn_once
-from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.conditions import conditions
+from npcompile.tracer.conditions import Asked, NativeQuestion, conditions
 from npcompile.tracer.decisions import Decisions
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.ending import Ending
@@ -49,6 +50,7 @@ from npcompile.tracer.native.kinds import (
 from npcompile.tracer.native.meanings import MOST_COUNTED
 from npcompile.tracer.native.parallel import write_parallel
 from npcompile.tracer.native.states import Exit, State, is_attribute, shared_tuples
+from npcompile.tracer.rebuilding import advance_range, advance_walk, rest_of_range, walked_array
 from npcompile.tracer.values import NULL, Cell, Lazy
 
 SIZE = re.compile(r"\b(a\d+)_n(\d+)\b")  # of an axis of an array that is given
@@ -64,31 +66,6 @@ class TooLarge(NotNative):
     """With arrays of such sizes."""
 
 
-def rest_of_range(iterator: Any) -> range:
-    """What a range_iterator has still to give."""
-    _, (span,), position = iterator.__reduce__()
-    return span[position or 0 :]
-
-
-def advance_range(iterator: Any, rest: range, following: int) -> Any:
-    """The iterator, whose next item is `following`."""
-    count = (following - rest.start) // rest.step
-    _, _, position = iterator.__reduce__()
-    iterator.__setstate__(count if RUNNING.counts_from_itself else (position or 0) + count)
-    return iterator
-
-
-def walked_array(iterator: Any) -> tuple[Any, int]:
-    """The array that an iterator goes over, and its position; None when it is exhausted."""
-    _, (array, *_), *state = iterator.__reduce__()
-    return (array, state[0]) if state and type(array) is np.ndarray else (None, 0)
-
-
-def advance_walk(iterator: Any, position: int) -> Any:
-    iterator.__setstate__(position)
-    return iterator
-
-
 def array_size(a: ArrayInput) -> str:
     return " * ".join(f"{a.name}_n{axis}" for axis in range(a.ndim))
 
@@ -97,8 +74,8 @@ def array_size(a: ArrayInput) -> str:
 class Made:
     """A native program: when it may run, the lines that call it and go on behind it, and itself."""
 
-    guards: tuple[str, ...]
-    conditions: tuple[str, ...]  # those that the native program does not ask itself
+    guards: tuple[Guard, ...]
+    conditions: tuple[Asked, ...]  # those that the native program does not ask itself
     lines: tuple[str, ...]
     compiled: CompiledGraph
 
@@ -109,8 +86,8 @@ class NativeLoop:
     def __init__(self, ending: Ending, state: tuple[Any, ...]):
         self.ending, self.function, self.point = ending, ending.function, ending.point
         self.lines: list[str] = []
-        self.guards: list[str] = []
-        self.conditions: list[str] = []
+        self.guards: dict[Guard, None] = {}
+        self.conditions: list[Guard] = []
         layout = self.point.layout
         self.blocks = Blocks(
             self.function.program,
@@ -118,7 +95,7 @@ class NativeLoop:
             self.function.python.__globals__,
             layout.index,
             self.guard,
-            self.function.name_constant,
+            self.function.object_of,
             self.point.is_start,
             write_strip=write_strip,
             write_parallel=write_parallel,
@@ -133,17 +110,17 @@ class NativeLoop:
     @classmethod
     def at(cls, function: Any, point: Any, state: tuple[Any, ...]) -> NativeLoop:
         """Of a CompiledFunction at a Point."""
-        capture = Capture(Builder(), Decisions(), {}, {}, function.options.dynamic, function.name_constant)
-        frame = Frame(capture, function.program, function.python.__globals__, "G", {}, index=point.layout.index)
+        capture = Capture(Builder(), Decisions(), {}, {}, function.options.dynamic, function.object_of)
+        frame = Frame(capture, function.program, function.python.__globals__, GLOBALS, {}, index=point.layout.index)
         function.place_cells(capture, frame, point, dict(zip(point.parameters, state)))
         return cls(Ending(function, point, capture, frame, Emitter(capture, function.name_constant)), state)
 
-    def guard(self, text: str, checked: bool = False) -> None:
-        if text in self.guards:
+    def guard(self, guard: Guard, checked: bool = False) -> None:
+        if guard in self.guards:
             return
-        self.guards.append(text)
+        self.guards[guard] = None
         if not checked:
-            self.conditions.append(text)
+            self.conditions.append(guard)
 
     # --- the beginning
 
@@ -151,48 +128,49 @@ class NativeLoop:
         layout, values = self.point.layout, self.values
         stack: list[Any] = []
         for k in range(layout.depth):
-            stack.append(Null() if k in layout.null_slots else Outside(f"stack_{k}", values[f"stack_{k}"]))
+            stack.append(Null() if k in layout.null_slots else Outside(Name(f"stack_{k}"), values[f"stack_{k}"]))
         if self.function.program.instructions[layout.index].opname == "FOR_ITER":
-            stack[-1] = self.iterator(f"stack_{layout.depth - 1}", values[f"stack_{layout.depth - 1}"])
+            stack[-1] = self.iterator(Name(f"stack_{layout.depth - 1}"), values[f"stack_{layout.depth - 1}"])
         variables: dict[str, Any] = {}
         for name, parameter in zip(layout.local_names, self.point.local_parameters):
             value = values[parameter]
             if name not in self.function.facts.bound[layout.index]:
                 is_bound = value is not self.function.namespace["UNBOUND"]
-                self.guard(f"{parameter} is {'not ' if is_bound else ''}UNBOUND")
+                self.guard(Is(Name(parameter), UNBOUND, not is_bound))
                 if not is_bound:
                     continue
-            variables[name] = Outside(parameter, value)
+            variables[name] = Outside(Name(parameter), value)
         return State(stack, variables)
 
-    def iterator(self, source: str, example: Any) -> Any:
-        code, name = self.blocks.code, self.function.name_constant
-        self.guard(f"type({source}) is {name(type(example))}")
+    def iterator(self, source: Source, example: Any) -> Any:
+        code, of, given = self.blocks.code, self.blocks.object_of, Bound(f"rest_{source}")
+        self.guard(OfType(source, of(type(example))))
         if type(example) is RANGE_ITERATOR:
             rest = rest_of_range(example)
             limit = 2**62
             if abs(rest.step) >= limit:
                 raise NotNative("a range with such a step")
             is_constant = abs(rest.step) < 2**31 and not self.is_step_computed()
-            question = f"== {rest.step}" if is_constant else f"in {name(range(1 - limit, limit))}"
-            self.guard(f"(rest_{source} := {name(rest_of_range)}({source})).step {question}")
-            self.guard(f"-{limit} < rest_{source}.start < {limit} and -{limit} < rest_{source}.stop < {limit}")
-            steps = Steps(f"given_{source}", rest.step if is_constant else None, source)
+            step = Assigned(given.name, Call(of(rest_of_range), source)).attribute("step")
+            self.guard(Equals(step, Literal(rest.step)) if is_constant else HasKey(of(range(1 - limit, limit)), step))
+            ends, low, high = map(given.attribute, ("start", "stop")), Literal(-limit), Literal(limit)
+            self.guard(All(tuple(within(low, end, high, ("<", "<")) for end in ends)))
+            steps = Steps(f"given_{source}", rest.step if is_constant else None, str(source))
             if not self.is_made_here(range):
                 self.blocks.given.append(steps)
             for variable, part in ((steps.next, "start"), (steps.stop, "stop"), (steps.by, "step"))[: 2 if is_constant else 3]:
-                self.blocks.inputs.append(f"rest_{source}.{part}")
+                self.blocks.inputs.append(given.attribute(part))
                 code.set(code.variable(variable, "int"), code.number("int"))
             return steps
         if type(example) is ARRAY_ITERATOR:
             array, _ = walked_array(example)
             if type(array) is not np.ndarray:
                 raise NotNative("a loop over something else")
-            self.guard(f"(rest_{source} := {name(walked_array)}({source}))[0] is not None")
-            elements = outside.wrapped(self.blocks, f"rest_{source}[0]", array)
-            walk = Walk(f"given_{source}", elements, source)
+            self.guard(Is(Assigned(given.name, Call(of(walked_array), source)).item(0), NONE, False))
+            elements = outside.wrapped(self.blocks, given.item(0), array)
+            walk = Walk(f"given_{source}", elements, str(source))
             self.blocks.given.append(walk)
-            self.blocks.inputs.append(f"rest_{source}[1]")
+            self.blocks.inputs.append(given.item(1))
             code.set(code.variable(walk.next, "int"), code.number("int"))
             return walk
         if type(example) in (enumerate, zip) and self.is_made_here(type(example)):
@@ -219,27 +197,29 @@ class NativeLoop:
             return False
         return before[0].opname != "LOAD_CONST"
 
-    def together(self, source: str, example: Any) -> Together:
+    def together(self, source: Source, example: Any) -> Together:
         """Of enumerate and zip: a new one is handed over, that goes on where the loop was left."""
         _, parts = example.__reduce__()[:2]
-        self.guard(f"(of_{source} := {source}.__reduce__()[1]) is not None")
+        held = Bound(f"of_{source}")
+        self.guard(Is(Assigned(held.name, Call(source.attribute("__reduce__")).item(1)), NONE, False))
         if isinstance(example, enumerate):
             inner, count = parts
             if not 0 <= count < 2**61:
                 raise NotNative("enumerate() from such a number")
-            self.guard(f"0 <= of_{source}[1] < {2**61}")
+            self.guard(within(Literal(0), held.item(1), Literal(2**61), ("<=", "<")))
             counter = Steps(f"count_{source}", 1)
-            for variable, text in ((counter.next, f"of_{source}[1]"), (counter.stop, str(MOST_COUNTED))):
-                self.blocks.inputs.append(text)
+            for variable, given in ((counter.next, held.item(1)), (counter.stop, Literal(MOST_COUNTED))):
+                self.blocks.inputs.append(given)
                 self.blocks.code.set(self.blocks.code.variable(variable, "int"), self.blocks.code.number("int"))
-            self.guard(f"(of_0_{source} := of_{source}[0]) is not None")
-            return Together(Known(enumerate, "enumerate"), (counter, self.iterator(f"of_0_{source}", inner)))
-        self.guard(f"len(of_{source}) == {len(parts)}")
-        made = []
-        for k, part in enumerate(parts):
-            self.guard(f"(of_{k}_{source} := of_{source}[{k}]) is not None")
-            made.append(self.iterator(f"of_{k}_{source}", part))
-        return Together(Known(zip, "zip"), tuple(made))
+            return Together(Known(enumerate), (counter, self.part_of(source, held, 0, inner)))
+        self.guard(Length(held, "==", len(parts)))
+        return Together(Known(zip), tuple(self.part_of(source, held, k, part) for k, part in enumerate(parts)))
+
+    def part_of(self, source: Source, held: Source, k: int, example: Any) -> Any:
+        """The k-th iterator that enumerate or zip goes through."""
+        part = Bound(f"of_{k}_{source}")
+        self.guard(Is(Assigned(part.name, held.item(k)), NONE, False))
+        return self.iterator(part, example)
 
     # --- the end
 
@@ -256,7 +236,7 @@ class NativeLoop:
             case Elements(array) if array.made:
                 return numbers[arrays.part_of(value)]
             case Outside(source) | Elements(_, source) | Known(_, source):
-                return source
+                return str(source)
             case Part() | Scalar() | NumberList():
                 return numbers[value]
             case Items() if id(value) in numbers:
@@ -294,12 +274,13 @@ class NativeLoop:
             numbers[id(value)] = f"tuple{k}"
         stack = [self.text(v, numbers) for v in exit.state.stack]
         frame = self.ending.frame
-        frame.locals = {n: Lazy(self.text(v, numbers), None) for n, v in exit.state.locals.items() if n not in attributes}
+        held = {n: v for n, v in exit.state.locals.items() if n not in attributes}
+        frame.locals = {n: Lazy(Written(self.text(v, numbers)), None) for n, v in held.items()}
         cell = self.function.name_constant(types.CellType)
         for n in self.blocks.own_cells:
-            held = frame.locals.pop(n, None)
-            frame.cells[n] = Cell(held, f"{cell}({held.source if held is not None else ''})")
-        frame.stack = [v if v is NULL else Lazy(v, None) for v in stack]
+            content = frame.locals.pop(n, None)
+            frame.cells[n] = Cell(content, Written(f"{cell}({content.source if content is not None else ''})"))
+        frame.stack = [v if v is NULL else Lazy(Written(v), None) for v in stack]
         if exit.is_end:
             return [*lines, self.ending.go(exit.index, frame.stack)]
         return [*lines, self.ending.run_natively_later(exit.index, frame.stack, "found[-2]" if exit.throws else "")]
@@ -332,8 +313,8 @@ class NativeLoop:
         code.bounds = bounds
         sources = {a.name: source for a, source in zip(code.given_arrays, blocks.arrays, strict=True)}
         for size, most in bounds.items():
-            named = SIZE.sub(lambda found: f"{sources[found[1]]}.shape[{found[2]}]", size)
-            self.guard(f"{named} <= {most}", True)
+            axes = [sources[array].attribute("shape").item(int(axis)) for array, axis in SIZE.findall(size)]
+            self.guard(compared(Formula(SIZE.sub("{}", size), *axes), "<=", Literal(most)), True)
 
     def forget(self) -> None:
         """Let go of the values of this call: the parts refer to each other."""
@@ -356,7 +337,7 @@ class NativeLoop:
             raise NotNative(str(reason)) from None
         name = self.function.name_constant
         native = f"{self.point.native_name}({', '.join(self.point.parameters)})"
-        arguments = [*blocks.arrays, *blocks.inputs, *blocks.objects]
+        arguments = [str(source) for source in (*blocks.arrays, *blocks.inputs, *blocks.objects)]
         made = blocks.code.statements
         # Underflow is the one error that the program does not notice.
         known, asked = name(IGNORES_UNDERFLOW.known, "usual_"), name(IGNORES_UNDERFLOW.holds)
@@ -387,11 +368,10 @@ class NativeLoop:
         compiled = CompiledGraph(call, source, ("npc_run",), {"compile": seconds}, passes=blocks.passes.all())
         return Made(tuple(self.guards), left, tuple(lines), compiled)
 
-    def asked(self) -> tuple[str, tuple[str, ...]]:
+    def asked(self) -> tuple[str, tuple[Asked, ...]]:
         """(the facts about names, which the native program asks, the conditions that are left)"""
         name = self.function.name_constant
-        asked = conditions(self.conditions, None, name, self.function.namespace)
-        question = re.compile(rf"{name(LIKENESS.are_like)}\((\w+)\)")
-        facts = [match[1] for text in asked if (match := question.fullmatch(text))] or [name(as_array(()))]
+        asked = conditions(self.conditions, name, self.function.namespace, of_arguments=False)
+        facts = [each.numbers for each in asked if isinstance(each, NativeQuestion)] or [name(as_array(()))]
         assert len(facts) == 1, facts
-        return facts[0], tuple(text for text in asked if not question.fullmatch(text))
+        return facts[0], tuple(each for each in asked if not isinstance(each, NativeQuestion))

@@ -391,7 +391,7 @@ def tied(function: type) -> Callable[..., Tied]:
         allowed = (Span, *arrays.Array) if function is reversed else (Span, Tied, *arrays.Array)
         if keywords or not given or not all(isinstance(x, allowed) for x in given) or function is reversed and len(given) != 1:
             raise NoForm(f"{function.__name__}() of these")
-        return Tied(Known(function, function.__name__), tuple(arrays.settled(code, x, fail) for x in given))
+        return Tied(Known(function), tuple(arrays.settled(code, x, fail) for x in given))
 
     return meaning
 

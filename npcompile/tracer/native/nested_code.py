@@ -56,7 +56,7 @@ class NestedCode(Blocks):
             facts,
             header=facts.start,
             guard=b.guard,
-            name_constant=b.name_constant,
+            object_of=b.object_of,
             code=b.code,
             site=f"{b.site}w{b.code.instruction}",
             suffix=f"{b.suffix}w{b.code.new_site()}",

@@ -179,7 +179,7 @@ def call(b: Blocks, owner: NumberList, name: str, arguments: Sequence[Any], fail
         return popped(b, owner, arguments, fail)
     else:
         raise NoForm(f"{name} of a list")
-    return Known(None, "None")
+    return Known(None)
 
 
 def append(b: Blocks, owner: NumberList, item: Any) -> NumberList:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, is_integer
+from npcompile.tensor_core.guards import Equals, HasKey, Is, OfType
+from npcompile.tensor_core.source import NONE, Call, Literal
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays, number_lists
 from npcompile.tracer.native.blocks import Blocks, Left, means
@@ -24,7 +26,7 @@ def boolean(value: bool) -> Scalar:
 
 def is_none(b: Blocks, value: Any) -> bool:
     if isinstance(value, Outside):  # of which nothing else may be asked
-        b.guard(f"{value.source} is not None")
+        b.guard(Is(value.source, NONE, False))
     return isinstance(value, Known) and value.value is None
 
 
@@ -34,8 +36,8 @@ def text_of(b: Blocks, value: Any) -> str | None:
         return value.value if type(value.value) is str else None
     if not isinstance(value, Outside) or type(value.example) is not str:
         return None
-    b.guard(f"type({value.source}) is {b.name_constant(str)}")
-    b.guard(f"{value.source} == {value.example!r}")
+    b.guard(OfType(value.source, b.object_of(str)))
+    b.guard(Equals(value.source, Literal(value.example)))
     return value.example
 
 
@@ -117,6 +119,6 @@ def item_of_dict(b: Blocks, owner: Outside, key: Any) -> Any:
     given, text = owner.example, text_of(b, key)
     if type(given) is not dict or text is None or text not in given:
         raise NoForm(f"an item of {type(given).__name__}")
-    b.guard(f"type({owner.source}) is {b.name_constant(dict)}")
-    b.guard(f"{text!r} in {owner.source}")
-    return b.realize(Outside(f"{owner.source}.get({text!r})", given[text]))
+    b.guard(OfType(owner.source, b.object_of(dict)))
+    b.guard(HasKey(owner.source, Literal(text)))
+    return b.realize(Outside(Call(owner.source.attribute("get"), Literal(text)), given[text]))

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
+from npcompile.tensor_core.guards import Equals, HasKey, Is, Keeps, Layout, OfDType, OfType, Truth, within
+from npcompile.tensor_core.source import Bound, Literal, Name, Object, Source
 from npcompile.tracer.assumptions import of_function
 from npcompile.tracer.native.kinds import (
     LONG_LONG,
@@ -32,70 +34,69 @@ class Asking(Protocol):
     """The program that takes them."""
 
     code: ScalarLoops
-    inputs: list[str]
-    arrays: list[str]
+    inputs: list[Source]
+    arrays: list[Source]
     globals: dict[str, Any]
-    globals_source: str
+    globals_source: Source
     cells: dict[str, CellOf]
-    contents: dict[int, tuple[str, str]]
+    contents: dict[int, tuple[Source, Name]]
 
     @property
     def guard(self) -> Callable[..., None]: ...
 
-    @property
-    def name_constant(self) -> Callable[[Any], str]: ...
+    def object_of(self, value: Any) -> Source: ...
 
     def realize(self, value: Any) -> Any: ...
 
 
-def wrapped(b: Asking, source: str, x: Any) -> Any:
+def wrapped(b: Asking, source: Source, x: Any) -> Any:
     """What the object that an expression gives is in the program. NoForm where it is nothing there."""
     kind = kind_of_number(x)
     if kind is not None:
         return given_number(b, source, x, kind)
     if type(x) is np.ndarray and x.dtype.isnative and x.ndim and x.dtype.char not in LONG_LONG:
         return given_array(b, source, x)
-    if source.isidentifier() and can_inline(x):
-        b.guard(f"type({source}) is {b.name_constant(types.FunctionType)}")
-        for text in of_function(source, x, b.name_constant):
-            b.guard(text)
+    if isinstance(source, Name | Object) and can_inline(x):
+        b.guard(OfType(source, b.object_of(types.FunctionType)))
+        for guard in of_function(source, x, b.object_of):
+            b.guard(guard)
         return Closure(x, source)
     is_function = isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type))
     is_function |= any(is_known(x, table) for table in (OF_ARRAYS, FUNCTIONS, OF_COMPLEX))
     if is_function or x is None or can_inline(x):
-        constant = b.name_constant(x)
+        constant = b.object_of(x)
         if source != constant:
-            b.guard(f"{source} is {constant}")
+            b.guard(Is(source, constant))
         return Known(x, constant)
     if type(x) in (str, dict) or is_of_python(type(x)):
         return Outside(source, x)  # what is asked of it decides what is guarded
     raise NoForm(f"an object of type {type(x).__name__}")
 
 
-def given_number(b: Asking, source: str, x: Any, kind: str) -> Scalar:
-    checked = source.isidentifier()  # else it is no parameter, and may not be there
-    b.guard(f"type({source}) is {b.name_constant(type(x))}", checked)
+def given_number(b: Asking, source: Source, x: Any, kind: str) -> Scalar:
+    checked = isinstance(source, Name | Object)  # else it is no parameter, and may not be there
+    b.guard(OfType(source, b.object_of(type(x))), checked)
     if kind == "int":
         if not -(2**63) < x < 2**63:
             raise NoForm("a Python integer beyond 64 bits")
-        b.guard(f"{-(2**63)} < {source} < {2**63}", checked)
+        b.guard(within(Literal(-(2**63)), source, Literal(2**63), ("<", "<")), checked)
     elif isinstance(x, np.generic) and type(x) is not np.dtype(kind).type:
         raise NoForm(f"a number of type {type(x).__name__}")
     b.inputs.append(source)
     return Scalar(kind, b.code.number(kind))
 
 
-def given_array(b: Asking, source: str, x: np.ndarray) -> Elements:
+def given_array(b: Asking, source: Source, x: np.ndarray) -> Elements:
     is_contiguous = x.flags.c_contiguous
     made = b.code.array(x.dtype, x.ndim, is_contiguous)
     b.code.examples |= {f"{made.name}_n{axis}": n for axis, n in enumerate(x.shape)}
-    b.guard(f"type({source}) is {b.name_constant(np.ndarray)}", source.isidentifier())
-    b.guard(f"{source}.dtype == {b.name_constant(x.dtype)}", True)
+    b.guard(OfType(source, b.object_of(np.ndarray)), isinstance(source, Name | Object))
+    b.guard(OfDType(source, b.object_of(x.dtype), False), True)
     if x.dtype.char in "lL":  # equal to those that are LONG_LONG
-        b.guard(f"{source}.dtype.num == {x.dtype.num}", True)
-    b.guard(f"{source}.ndim == {x.ndim}", True)
+        b.guard(Equals(source.attribute("dtype").attribute("num"), Literal(x.dtype.num)), True)
+    b.guard(Layout(source, "ndim", x.ndim), True)
     if is_contiguous:
-        b.guard(f"{source}.flags.c_contiguous", True)
+        b.guard(Truth(source.attribute("flags").attribute("c_contiguous")), True)
     b.arrays.append(source)
     return Elements(made, source, x.dtype is np.dtype(x.dtype.str))
 
@@ -108,7 +109,7 @@ def constant_value(b: Asking, value: Any) -> Any:
         return Items(tuple(constant_value(b, item) for item in value))
     if type(value) is slice:
         return Slice(*(None if part is None else constant_value(b, part) for part in (value.start, value.stop, value.step)))
-    return Known(value, b.name_constant(value))
+    return Known(value, b.object_of(value))
 
 
 def cell_value(b: Asking, name: str) -> Any:
@@ -116,10 +117,10 @@ def cell_value(b: Asking, name: str) -> Any:
     cell = b.cells[name]
     known = b.contents.get(id(cell.real))
     if known is None:
-        known = b.contents[id(cell.real)] = cell.source, f"c{len(b.contents)}"
-        b.guard(f"[{known[1]} := {cell.source}.cell_contents]")
+        known = b.contents[id(cell.real)] = cell.source, Bound(f"c{len(b.contents)}")
+        b.guard(Keeps(cell.source.attribute("cell_contents"), known[1].name))
     elif known[0] != cell.source:
-        b.guard(f"{cell.source} is {known[0]}")
+        b.guard(Is(cell.source, known[0]))
     try:
         return b.realize(Outside(known[1], cell.real.cell_contents))
     except ValueError:
@@ -129,14 +130,14 @@ def cell_value(b: Asking, name: str) -> Any:
 def global_value(b: Asking, name: str) -> Any:
     space = b.globals_source
     if name in b.globals:
-        value = b.realize(Outside(f"{space}[{name!r}]", b.globals[name]))
+        value = b.realize(Outside(space.item(name), b.globals[name]))
         if isinstance(value, Outside):  # of which nothing else may be asked
-            b.guard(f"{name!r} in {space}")
+            b.guard(HasKey(space, Literal(name)))
         return value
     if not hasattr(builtins, name):
         raise NoForm(f"name {name!r} is not defined")
     value = getattr(builtins, name)
-    constant = b.name_constant(value)
-    b.guard(f"{name!r} not in {space}")
-    b.guard(f"{b.name_constant(vars(builtins))}[{name!r}] is {constant}")
+    constant = b.object_of(value)
+    b.guard(HasKey(space, Literal(name), False))
+    b.guard(Is(b.object_of(vars(builtins)).item(name), constant))
     return Known(value, constant)

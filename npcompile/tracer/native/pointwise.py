@@ -21,6 +21,7 @@ from npcompile.backends.cpu.loops.nests import known_product
 from npcompile.backends.cpu.loops.pointwise_loops import FEWEST, written
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.registry import ErrorStates
+from npcompile.tensor_core.source import Written
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import ERROR_STATE, Blocks, Left
 from npcompile.tracer.native.instructions import advance, next_item
@@ -463,8 +464,8 @@ def may_overlap(writes: Iterable[str], roots: Mapping[str, bool]) -> list[tuple[
 
 def ignores_errors(b: Blocks) -> str:
     """The number that says whether NumPy ignores floating-point errors."""
-    others = b.name_constant(IGNORES_ERRORS.others)
-    asked = f"+({ERROR_STATE} not in {others} and {b.name_constant(_IGNORES_ERRORS)}())"
+    others, ignores = b.object_of(IGNORES_ERRORS.others), b.object_of(_IGNORES_ERRORS)
+    asked = Written(f"+({ERROR_STATE} not in {others} and {ignores}())")
     if asked not in b.inputs:
         b.inputs.append(asked)
         b.code.number("int")

@@ -123,7 +123,7 @@ def average(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any
         require_same(code, size, other, fail)
     total = reduce(code, "sum", [converted(weights, np.dtype(kind))], axis if weights.ndim == x.ndim else {}, fail)
     if axis and weights.ndim == 1 and x.ndim > 1:
-        none = Known(None, "None")
+        none = Known(None)
         weights = view(code, weights, Items(tuple(EVERYTHING if k == at else none for k in range(x.ndim))), fail)
     terms = elementwise(code, np.multiply, [converted(x, np.dtype(kind)), converted(weights, np.dtype(kind))], fail)
     found = reduce(code, "sum", [terms], axis, fail)

@@ -10,6 +10,7 @@ from typing import Any
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
+from npcompile.tensor_core.source import Name, Source
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.kinds import (
     Bound,
@@ -55,10 +56,10 @@ class State:
 class Attributes:
     """What a program has met of objects and their attributes."""
 
-    names: dict[str, str] = field(default_factory=dict)  # `source.name` -> the name for what it has before the program
-    places: dict[str, str] = field(default_factory=dict)  # what stands among the variables -> `source.name` that is set
-    owners: dict[str, Any] = field(default_factory=dict)  # sources of objects -> the objects
-    changed: set[str] = field(default_factory=set)  # sources of those whose attributes are set
+    names: dict[Source, Name] = field(default_factory=dict)  # `source.name` -> the name for what it has before the program
+    places: dict[str, Source] = field(default_factory=dict)  # what stands among the variables -> `source.name` that is set
+    owners: dict[Source, Any] = field(default_factory=dict)  # sources of objects -> the objects
+    changed: set[Source] = field(default_factory=set)  # sources of those whose attributes are set
 
 
 @dataclass(slots=True)

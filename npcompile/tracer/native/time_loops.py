@@ -99,7 +99,7 @@ class Iteration(Pointwise):
             self.views.add(found.data)
 
     def set_element(self, array: ArrayInput, places: list[str], value: str) -> None:
-        base = arrays.part_of(Elements(array, ""))
+        base = arrays.part_of(Elements(array))
         offsets = [f"{place} * {stride}" for place, stride in zip(places, base.strides)]
         data = self.blocks.code.new("data", " + ".join([base.data, *offsets]))
         self.views.add(data)
@@ -110,7 +110,7 @@ class Iteration(Pointwise):
     def whole(self, part: Part) -> Part | None:
         """The array that a part is, or is at the beginning of."""
         for a in self.blocks.code.arrays:
-            whole = arrays.part_of(Elements(a, ""))
+            whole = arrays.part_of(Elements(a))
             if whole.root == part.root:
                 return whole if whole.data == part.data else None
         for value in self.blocks.state.locals.values():
@@ -120,7 +120,7 @@ class Iteration(Pointwise):
 
     def base(self, part: Part) -> Part:
         for a in self.blocks.code.arrays:
-            whole = arrays.part_of(Elements(a, ""))
+            whole = arrays.part_of(Elements(a))
             if whole.root == part.root:
                 return whole
         for value in self.blocks.state.locals.values():

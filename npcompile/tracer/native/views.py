@@ -11,6 +11,8 @@ import numpy as np
 from npcompile.backends.cpu.array_trees import Apply, Part, Read
 from npcompile.backends.cpu.loops.nests import dense_strides, known_product
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, is_float
+from npcompile.tensor_core.guards import Guard, OfDType
+from npcompile.tensor_core.source import Source
 from npcompile.tracer.native.arrays import (
     AXES,
     as_index,
@@ -142,7 +144,7 @@ def with_axes(code: ScalarLoops, made: Any, sizes: Sequence[str], axis: Any, fai
     axes = [axis_of(a, len(sizes)) for a in (axis.items if isinstance(axis, Items) else [axis])]
     if not is_array(made) or None in axes:
         raise NoForm("a reduction to one number that keeps its axes")
-    one = Known(None, "None")
+    one = Known(None)
     return view(code, memory(code, made, fail), Items(tuple(one if k in axes else EVERYTHING for k in range(len(sizes)))), fail)
 
 
@@ -176,7 +178,7 @@ def diff(code: ScalarLoops, x: Any, fail: Fail) -> Formula:
 def outer(code: ScalarLoops, a: Any, b: Any, fail: Fail) -> Formula:
     if not (is_array(a) and is_array(b) and len(tree_of(a)[1]) == len(tree_of(b)[1]) == 1):
         raise NoForm("np.outer of other than vectors")
-    return outer_of(code, [Known(np.multiply, ""), a, b], {}, fail)
+    return outer_of(code, [Known(np.multiply), a, b], {}, fail)
 
 
 def outer_of(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Formula:
@@ -184,7 +186,7 @@ def outer_of(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, An
     if keywords or len(arguments) != 3 or not all(map(is_array, arguments[1:])) or arguments[0].value.nout != 1:
         raise NoForm("outer() with these arguments")
     x, y = (memory(code, v, fail) for v in arguments[1:])
-    spread = view(code, x, Items((*[EVERYTHING] * x.ndim, *[Known(None, "None")] * y.ndim)), fail)
+    spread = view(code, x, Items((*[EVERYTHING] * x.ndim, *[Known(None)] * y.ndim)), fail)
     return elementwise(code, arguments[0].value, [spread, y], fail)
 
 
@@ -206,12 +208,12 @@ def clip(code: ScalarLoops, x: Any, low: Any, high: Any, fail: Fail) -> Formula:
     return Formula(tree, sizes)
 
 
-def dtype_of(value: Any, guard: Callable[[str], None], name_constant: Callable[[Any], str]) -> Known:
+def dtype_of(value: Any, guard: Callable[[Guard], None], object_of: Callable[[Any], Source]) -> Known:
     """`x.dtype`, which is the same object at each call."""
     dtype = np.dtype(kind_of(value))
-    constant = name_constant(dtype)
+    constant = object_of(dtype)
     if isinstance(value, Part) and not value.is_own or isinstance(value, Elements) and not value.is_plain:
         raise NoForm("the dtype of a view, or one that is not NumPy's own")
     if isinstance(value, Elements) and not value.input.made:
-        guard(f"{value.source}.dtype is {constant}")
+        guard(OfDType(value.source, constant))
     return Known(dtype, constant)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from npcompile.tensor_core.dim import LONGEST_EXPRESSION, Call, Dim, answer_known, ask, maximum, minimum
+from npcompile.tensor_core.dim import LONGEST_EXPRESSION, Dim, Size, answer_known, ask, maximum, minimum, source_of_size
+from npcompile.tensor_core.dim import Call as SizeCall
+from npcompile.tensor_core.guards import All, Binds, Guard, compared, within
 from npcompile.tensor_core.intervals import magnitude
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import LARGEST, Integer, Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
-from npcompile.tracer.capture import LONGEST_INTEGER, SYMBOLIC_INTEGERS, Capture
+from npcompile.tensor_core.source import Call, Compared, Formula, Literal, Source, builtin
+from npcompile.tracer.capture import LONGEST_INTEGER, SYMBOLIC_INTEGERS, Capture, is_symbolic
 from npcompile.tracer.raising import raise_again
 from npcompile.tracer.values import Comparison, Constant, Text
 
@@ -41,42 +43,46 @@ def binary(capture: Capture, symbol: str, a: Any, b: Any) -> Any:
             raise_again(error)
         if value not in SYMBOLIC_INTEGERS:
             raise Decline("a Python integer beyond 32 bits")
-        made = traced_integer(capture, f"({number_text(a)} {symbol} {number_text(b)})", value)
-        capture.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {made} <= {SYMBOLIC_INTEGERS[-1]}")
+        made = traced_integer(capture, operation(a, symbol, b), value)
+        capture.guard(is_symbolic(source_of_size(made)))
         return made
     if symbol not in ("+", "-", "*", "/", "//", "%", "**"):
         raise Decline(f"{symbol} of traced Python numbers")
     if symbol in ("/", "//", "%"):
-        require(capture, b, f"{number_text(b)} != 0", hint(b) != 0, "division by zero")
+        require(capture, b, compared(number_source(b), "!=", Literal(0)), hint(b) != 0, "division by zero")
     if symbol == "**":
         require_power(capture, a, b)
     try:
         value = BINARY[symbol](hint(a), hint(b))
     except ArithmeticError as error:
         raise Decline(str(error)) from None
-    return Number.computed(capture.builder.env, f"({number_text(a)} {symbol} {number_text(b)})", value)
+    return Number.computed(capture.builder.env, operation(a, symbol, b), value)
 
 
 BIT_SYMBOLS = ("&", "|", "^", "<<", ">>")
 MOST_SHIFTED = 64
 
 
-def traced_integer(capture: Capture, expression: str, hint: int, at_least: int | None = None) -> Any:
+def operation(a: Any, symbol: str, b: Any) -> Source:
+    return Compared(number_source(a), symbol, number_source(b))
+
+
+def traced_integer(capture: Capture, expression: Source, hint: int, at_least: int | None = None) -> Any:
     """A traced integer that is the value of an expression."""
     env = capture.builder.env
     name = f"s{len(env.hints)}"
-    capture.guard(f"(({name} := {expression}) is not None)")
+    capture.guard(Binds(expression, name))
     return env.symbol(name, hint, at_least)
 
 
 # --- integers of any size
 
 
-def integer(capture: Capture, expression: str, value: int) -> Any:
+def integer(capture: Capture, expression: Source, value: int) -> Any:
     """The integer that an expression of large ones gives: a Dim where it is small, and guarded to be."""
     if value in SYMBOLIC_INTEGERS:
         made = traced_integer(capture, expression, value)
-        capture.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {made} <= {SYMBOLIC_INTEGERS[-1]}")
+        capture.guard(is_symbolic(source_of_size(made)))
         return made
     if value.bit_length() >= LONGEST_INTEGER:
         raise Decline("a Python integer of many digits")
@@ -87,25 +93,27 @@ def as_float(x: Integer) -> Number:
     """float(x), where that raises nothing."""
     if not x.is_within(-LARGEST, LARGEST):
         raise Decline("int too large to convert to float")
-    return Number.computed(x.env, f"float({x.text})", float(x.hint))
+    return Number.computed(x.env, Call(builtin(float), x.source), float(x.hint))
 
 
 def integer_binary(capture: Capture, symbol: str, a: Any, b: Any) -> Any:
     """Python's arithmetic on an integer of any size and another number."""
     if any(isinstance(v, (Number, float, complex)) for v in (a, b)):
         return binary(capture, symbol, *(as_float(v) if isinstance(v, Integer) else v for v in (a, b)))
-    text = f"({number_text(a)} {symbol} {number_text(b)})"
+    made = operation(a, symbol, b)
     if symbol in ("/", "//", "%"):
-        require(capture, b, f"{number_text(b)} != 0", hint(b) != 0, "division by zero")
+        require(capture, b, compared(number_source(b), "!=", Literal(0)), hint(b) != 0, "division by zero")
     if symbol == "/":
         for v in (a, b):
-            require(capture, v, f"{-LARGEST} <= {number_text(v)} <= {LARGEST}", abs(hint(v)) <= LARGEST, "a huge integer")
-        return Number.computed(capture.builder.env, text, hint(a) / hint(b))
+            is_float = within(Literal(-LARGEST), number_source(v), Literal(LARGEST))
+            require(capture, v, is_float, abs(hint(v)) <= LARGEST, "a huge integer")
+        return Number.computed(capture.builder.env, made, hint(a) / hint(b))
     if symbol == "**" and not (type(b) is int and 0 <= b <= MOST_FACTORS):
         raise Decline("a power of integers that may be huge")
     if symbol in ("<<", ">>"):
-        require(capture, b, f"0 <= {number_text(b)} <= {MOST_SHIFTED}", 0 <= hint(b) <= MOST_SHIFTED, "a shift by many bits")
-    return integer(capture, text, BINARY[symbol](hint(a), hint(b)))
+        few = within(Literal(0), number_source(b), Literal(MOST_SHIFTED))
+        require(capture, b, few, 0 <= hint(b) <= MOST_SHIFTED, "a shift by many bits")
+    return integer(capture, made, BINARY[symbol](hint(a), hint(b)))
 
 
 MOST_FACTORS = 8
@@ -115,13 +123,12 @@ def extreme(capture: Capture, function: Any, items: list[Any]) -> Any | None:
     """min() or max() of numbers of one type of which some are traced, without asking which it is. None for others."""
     values = [plain_number(v) for v in items]
     if any(isinstance(v, Integer) for v in values) and all(type(v) is int or isinstance(v, (Dim, Integer)) for v in values):
-        return integer(capture, f"{function.__name__}(({', '.join(map(number_text, values))},))", function(map(hint, values)))
+        return integer(capture, Call(builtin(function), tuple_source(values)), function(map(hint, values)))
     if all(type(v) is int or isinstance(v, Dim) for v in values) and any(isinstance(v, Dim) for v in values):
         found = within_int64(capture, functools.reduce(minimum if function is min else maximum, values))
         return found if isinstance(found, Dim) else Constant(found)
     if all(type(hint(v)) is float for v in values) and any(isinstance(v, Number) for v in values):
-        expression = f"{function.__name__}(({', '.join(map(number_text, values))},))"
-        return Number.computed(capture.builder.env, expression, function(map(hint, values)))
+        return Number.computed(capture.builder.env, Call(builtin(function), tuple_source(values)), function(map(hint, values)))
     return None
 
 
@@ -129,8 +136,10 @@ def of_comparison(capture: Capture, function: Any, value: Comparison) -> Any:
     """int(), float() or bool() of True or False that are computed when called."""
     if function is bool:
         return value
-    counted = traced_integer(capture, f"int({value.source})", int(value.hint), at_least=0)
-    return counted if function is int else Number.computed(capture.builder.env, f"float({counted})", float(value.hint))
+    counted = traced_integer(capture, Call(builtin(int), value.source), int(value.hint), at_least=0)
+    if function is int:
+        return counted
+    return Number.computed(capture.builder.env, Call(builtin(float), source_of_size(counted)), float(value.hint))
 
 
 INTEGER_SYMBOLS = ("+", "-", "*", "//", "%", "**")
@@ -142,13 +151,17 @@ def within_int64(capture: Capture, size: Any) -> Any:
     if isinstance(size, Dim) and (is_long or is_written_beyond_int64(capture, size)):
         if size.hint not in SYMBOLIC_INTEGERS:
             raise Decline("an expression of integers beyond 32 bits that is long, or has steps beyond 64")
-        size = traced_integer(capture, str(size), size.hint)
-        capture.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {size} <= {SYMBOLIC_INTEGERS[-1]}")
+        size = traced_integer(capture, source_of_size(size), size.hint)
+        capture.guard(is_symbolic(source_of_size(size)))
     if isinstance(size, Dim) and magnitude(size) >= 2**63:
         if not -(2**63) <= size.hint < 2**63:
             raise Decline("a Python integer beyond int64")
-        capture.guard(f"{-(2**63)} <= {size} < {2**63}")
+        capture.guard(is_int64(size))
     return size
+
+
+def is_int64(size: Size) -> Guard:
+    return within(Literal(-(2**63)), source_of_size(size), Literal(2**63), ("<=", "<"))
 
 
 def is_written_beyond_int64(capture: Capture, size: Any) -> bool:
@@ -158,14 +171,14 @@ def is_written_beyond_int64(capture: Capture, size: Any) -> bool:
     """
     if not isinstance(size, Dim):
         return not -(2**63) <= size < 2**63
-    arguments = [a for atoms, _ in size.terms for atom in atoms if isinstance(atom, Call) for a in atom.args]
+    arguments = [a for atoms, _ in size.terms for atom in atoms if isinstance(atom, SizeCall) for a in atom.args]
     if any(not -(2**63) <= c < 2**63 for _, c in size.terms) or any(is_written_beyond_int64(capture, a) for a in arguments):
         return True
     for argument in arguments:
         if magnitude(argument) >= 2**63:
             if not -(2**63) <= hint(argument) < 2**63:
                 return True
-            capture.guard(f"{-(2**63)} <= {argument} < {2**63}")
+            capture.guard(is_int64(argument))
     return False
 
 
@@ -190,10 +203,10 @@ def require_power(capture: Capture, base: Any, exponent: Any) -> None:
     largest = 10.0 ** (300 / max(abs(power), 1))
     in_range = abs(hint(base)) < largest and (power >= 0 or abs(hint(base)) > 1 / largest)
     is_real = isinstance(power, int) or hint(base) > 0
-    text = number_text(base)
-    condition = f"{1 / largest if power < 0 else 0.0!r} <= abs({text}) < {largest!r}"
+    source, smallest = number_source(base), 1 / largest if power < 0 else 0.0
+    condition: Guard = within(Literal(smallest), Call(builtin(abs), source), Literal(largest), ("<=", "<"))
     if not isinstance(power, int):
-        condition += f" and {text} > 0"
+        condition = All((condition, compared(source, ">", Literal(0))))
     require(capture, base, condition, in_range and is_real, "a power out of range")
 
 
@@ -201,15 +214,16 @@ def require_power_of_positive(capture: Capture, base: Any, exponent: Any) -> Non
     if isinstance(hint(exponent), complex):
         raise Decline("a complex power")
     if isinstance(base, (Dim, Number)):
-        log = f"{capture.name_constant(math.log)}({number_text(base)})"
-        capture.guard(f"0 < {number_text(base)} < {LARGEST_FLOAT!r}")
+        log: Source = Call(capture.object_of(math.log), number_source(base))
+        capture.guard(within(Literal(0), number_source(base), Literal(LARGEST_FLOAT), ("<", "<")))
     else:
-        log = repr(math.log(base))
+        log = Literal(math.log(base))
     is_small = hint(exponent) * math.log(hint(base)) < LARGEST_LOG
     if is_small and isinstance(exponent, Dim) and not isinstance(base, (Dim, Number)):
         ask_exponent(exponent, math.log(base))
         return
-    require(capture, exponent, f"{number_text(exponent)} * {log} < {LARGEST_LOG}", is_small, "a power out of range")
+    condition = compared(Formula("{} * {}", number_source(exponent), log), "<", Literal(LARGEST_LOG))
+    require(capture, exponent, condition, is_small, "a power out of range")
 
 
 LARGEST_FLOAT, LARGEST_LOG = 1e308, 700.0
@@ -223,7 +237,7 @@ def ask_exponent(exponent: Dim, log: float) -> None:
         raise Decline("a power out of range")
 
 
-def require(capture: Capture, value: Any, condition: str, holds: bool, reason: str) -> None:
+def require(capture: Capture, value: Any, condition: Guard, holds: bool, reason: str) -> None:
     if not holds:
         raise Decline(reason)
     if isinstance(value, (Dim, Number, Integer)):
@@ -234,12 +248,14 @@ def hint(value: Any) -> Any:
     return value.hint if isinstance(value, (Dim, Number, Integer, Text)) else value
 
 
-def number_text(value: Any) -> str:
+def number_source(value: Any) -> Source:
     if isinstance(value, (Number, Integer)):
-        return value.text
-    if isinstance(value, float) and not np.isfinite(value):
-        return f"float({str(value)!r})"
-    return str(value) if isinstance(value, Dim) else repr(value)
+        return value.source
+    return source_of_size(value) if isinstance(value, Dim) else Literal(value)
+
+
+def tuple_source(values: Sequence[Any]) -> Source:
+    return Formula(f"({', '.join(['{}'] * len(values))},)", *map(number_source, values))
 
 
 def compare(symbol: str, a: Any, b: Any) -> Constant | Comparison:
@@ -258,4 +274,4 @@ def compare(symbol: str, a: Any, b: Any) -> Constant | Comparison:
         known = answer_known(left, relation, right)
         if known is not None:
             return Constant(known is not is_opposite)
-    return Comparison(f"({number_text(a)} {symbol} {number_text(b)})", answer)
+    return Comparison(operation(a, symbol, b), answer)

@@ -13,8 +13,10 @@ from npcompile.numpy_shim.attributes import SET_ATTRIBUTES
 from npcompile.numpy_shim.registry import ATTRIBUTES, METHODS
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.guards import HasAttribute, HasKey, Is
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
+from npcompile.tensor_core.source import NONE, Literal
 from npcompile.tracer import raising
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, containers, forward, generators, groups, objects, operators
@@ -172,9 +174,9 @@ def base_of(frame: Frame, x: Array) -> Any:
         return Constant(None)
     base = frame.capture.examples[storage.source].base
     if x.steps and base is None:
-        frame.capture.guard(f"{storage.source}.base is None")
+        frame.capture.guard(Is(storage.source.attribute("base"), NONE))
         return next(a for source, a in frame.capture.by_identity.values() if source == storage.source)
-    return Lazy(f"{storage.source}.base", base)
+    return Lazy(storage.source.attribute("base"), base)
 
 
 def has_plain_setattr(kind: Any) -> bool:
@@ -229,8 +231,10 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
             return library_constant(found)
         if is_library(value.__name__):
             frame.capture.guard_name(vars(value), name)
-            return Constant(found, f"{owner.source}.{name}") if isinstance(found, types.ModuleType) else library_constant(found)
-        return Lazy(f"{owner.source}.{name}", found)
+            return (
+                Constant(found, owner.source.attribute(name)) if isinstance(found, types.ModuleType) else library_constant(found)
+            )
+        return Lazy(owner.source.attribute(name), found)
     if isinstance(value, np.ufunc) and name in ("identity", "nin", "nout", "nargs", "signature"):
         return Constant(getattr(value, name))
     if isinstance(value, np.ufunc) and name in ("types", "ntypes"):
@@ -246,12 +250,12 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
         if found is _missing and isinstance(value, BUILT_IN):
             raise missing(type(value), name)
         if found is _missing and isinstance(value, type) and not hasattr(type(type(value)), "__getattr__"):
-            frame.capture.guard(f"not hasattr({frame.capture.name_constant(value)}, {name!r})")
+            frame.capture.guard(HasAttribute(frame.capture.object_of(value), name, False))
             raise raising.raises(AttributeError, f"type object {value.__name__!r} has no attribute {name!r}")
         if found is _missing:
             raise Decline(f"{type(value).__qualname__} has no attribute {name!r}")
         if isinstance(value, type) and not is_library(value.__module__):
-            return Lazy(f"{owner.source or frame.capture.name_constant(value)}.{name}", found)
+            return Lazy((owner.source or frame.capture.object_of(value)).attribute(name), found)
         return operators.lift(found)
     if isinstance(value, (types.FunctionType, type(np.sum), np.ufunc)) and name in ("__name__", "__qualname__", "__module__"):
         return Constant(getattr(value, name))
@@ -306,7 +310,7 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
     if cls.__getattribute__ is not object.__getattribute__ or isinstance(x, np.ndarray):
         raise Decline(f"attribute {name!r} of an object of type {cls.__qualname__}")
     found = find(cls, name)
-    source = f"{owner.source}.{name}"
+    source = owner.source.attribute(name)
     if acts_as(frame.capture, found, property):
         if found.fget is None:
             raise Decline(f"property {name!r} cannot be read")
@@ -324,7 +328,7 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
         return Lazy(source, own[name])
     if isinstance(found, types.FunctionType):
         if hasattr(x, "__dict__"):
-            frame.capture.guard(f"{name!r} not in {owner.source}.__dict__")
+            frame.capture.guard(HasKey(owner.source.attribute("__dict__"), Literal(name), False))
         frame.capture.guard_class(cls, name)
         return Method(owner, Constant(found), name)
     if isinstance(found, staticmethod):
@@ -337,13 +341,13 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
 
 def load_from_enum(frame: Frame, member: enum.Enum, name: str) -> Any:
     """An attribute of a member of an enum. What a member is made of does not change."""
-    source, kind = frame.capture.name_constant(member), type(member)
+    source, kind = frame.capture.object_of(member), type(member)
     if name in ("name", "value", "_name_", "_value_") and name.strip("_") not in vars(kind):
         value = getattr(member, f"_{name.strip('_')}_")
         is_constant = isinstance(value, operators.PURE_TYPES) and not isinstance(value, tuple)
-        return Constant(value) if is_constant else Lazy(f"{source}._value_", value)
+        return Constant(value) if is_constant else Lazy(source.attribute("_value_"), value)
     if name in vars(member):
-        return Lazy(f"{source}.{name}", vars(member)[name])
+        return Lazy(source.attribute(name), vars(member)[name])
     if name == "__class__":
         return Constant(kind)
     found = on_class(frame.capture, kind, name)

@@ -22,8 +22,10 @@ from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.decline import DataDecides, Decline
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import FLOAT_ERRORS
+from npcompile.tensor_core.guards import HasAttribute, Is, Length
 from npcompile.tensor_core.known import depends_on_data
 from npcompile.tensor_core.number import Integer, Number
+from npcompile.tensor_core.source import Source
 from npcompile.tracer import raising
 from npcompile.tracer.bytecode.decode import decode, is_too_long
 from npcompile.tracer.entry import plain_function, wrapped_behind
@@ -109,7 +111,7 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             raise Decline("a function that changes from call to call is called", "It runs as a compiled function of its own.")
         case Opaque() if isinstance(callee.example, types.FunctionType):
             if callee.example in BUILTINS:
-                capture.guard(f"{callee.source} is {capture.name_constant(callee.example)}")
+                capture.guard(Is(callee.source, capture.object_of(callee.example)))
                 return call_constant(frame, callee.example, positional, keywords)
             return call_function(frame, callee.example, positional, keywords, callee.source)
         case Opaque() if isinstance(method := inspect.getattr_static(type(callee.example), "__call__", None), types.FunctionType):
@@ -296,7 +298,7 @@ def is_numpy_function(function: Any) -> bool:
 
 
 def call_function(
-    frame: Frame, function: types.FunctionType, positional: Arguments, keywords: Keywords, source: str | None = None
+    frame: Frame, function: types.FunctionType, positional: Arguments, keywords: Keywords, source: Source | None = None
 ) -> Any:
     if hasattr(function, "__npcompile_break__"):
         raise Decline(*function.__npcompile_break__)
@@ -363,10 +365,10 @@ def record(frame: Frame, kind: Any, positional: Arguments, keywords: Keywords) -
     frame.capture.guard_class(kind, "__init__")
     for name in hooks_of(kind):
         class_attributes.on_class(frame.capture, kind, name)
-    frame.capture.guard(f"not hasattr({frame.capture.name_constant(kind)}, '__post_init__')")
-    init = frame.capture.name_constant(kind.__init__)
+    frame.capture.guard(HasAttribute(frame.capture.object_of(kind), "__post_init__", False))
+    init = frame.capture.object_of(kind.__init__)
     for part in ("__code__", "__defaults__", "__kwdefaults__"):
-        frame.capture.guard(f"{init}.{part} is {frame.capture.name_constant(getattr(kind.__init__, part))}")
+        frame.capture.guard(Is(init.attribute(part), frame.capture.object_of(getattr(kind.__init__, part))))
     names = kind.__init__.__code__.co_varnames[: kind.__init__.__code__.co_argcount]
     defaults = dict(zip(reversed(names), reversed(kind.__init__.__defaults__ or ()))) | (kind.__init__.__kwdefaults__ or {})
     items = {name: lift(default) for name, default in defaults.items()} | given | keywords
@@ -399,7 +401,7 @@ def inline(
     function: types.FunctionType,
     positional: Arguments,
     keywords: Keywords,
-    source: str | None = None,
+    source: Source | None = None,
     entry: types.FunctionType | None = None,
 ) -> Any:
     """Run a Python function's instructions as part of the captured program. `source` gives it, when it is no constant.
@@ -407,7 +409,7 @@ def inline(
     What is called instead of a compiled function, its `entry`, has defaults of its own.
     """
     capture = frame.capture
-    is_constant, source = source is None, source or capture.name_constant(function)
+    is_constant, source = source is None, source or capture.object_of(function)
     code = function.__code__
     root = frame.root
     if function.__globals__ is root.globals:
@@ -415,14 +417,14 @@ def inline(
     elif is_library_code(function.__globals__):
         globals_source = None
     else:
-        globals_source = capture.name_constant(function.__globals__)
-    owner, owner_source = (function, source) if entry is None else (entry, capture.name_constant(entry))
+        globals_source = capture.object_of(function.__globals__)
+    owner, owner_source = (function, source) if entry is None else (entry, capture.object_of(entry))
     if entry is not None:  # another function's may be put in its place: what it was made of goes with it
         capture.guard_entry(owner_source, entry)
-    defaults = [lift(d) if is_constant and is_atomic(d) else Lazy(f"{owner_source}.__defaults__[{k}]", d)
+    defaults = [lift(d) if is_constant and is_atomic(d) else Lazy(owner_source.attribute("__defaults__").item(k), d)
                 for k, d in enumerate(owner.__defaults__ or ())]  # fmt: skip
     named = {
-        k: lift(d) if is_constant and is_atomic(d) else Lazy(f"{owner_source}.__kwdefaults__[{k!r}]", d)
+        k: lift(d) if is_constant and is_atomic(d) else Lazy(owner_source.attribute("__kwdefaults__").item(k), d)
         for k, d in (owner.__kwdefaults__ or {}).items()
     }
     variables = bind_arguments(code, defaults, named, positional, keywords)
@@ -430,26 +432,27 @@ def inline(
         if is_constant:  # the code of other functions is guarded where they are met
             capture.guard_code(source, function)
         guard_defaults(capture, owner_source, owner, defaults, named, [*variables.values()])
-    cells = [capture.cell(f"{source}.__closure__[{k}]", cell) for k, cell in enumerate(function.__closure__ or ())]
+    cells = [capture.cell(source.attribute("__closure__").item(k), cell) for k, cell in enumerate(function.__closure__ or ())]
     callee = Lazy(source, function)
     given = positional, keywords
     return run_inlined(frame, callee, code, function.__globals__, globals_source, variables, cells, given)
 
 
 def guard_defaults(
-    capture: Any, source: str, function: types.FunctionType, positional: list[Any], named: dict[str, Any], given: list[Any]
+    capture: Any, source: Source, function: types.FunctionType, positional: list[Any], named: dict[str, Any], given: list[Any]
 ) -> None:
     """Guard those of the defaults that are among the values `given` to the parameters. Lazy ones are when they are read."""
     used = [k for k, d in enumerate(positional) if any(d is v for v in given)]
     if used:
-        capture.guard(f"len({source}.__defaults__) == {len(positional)}")
+        capture.guard(Length(source.attribute("__defaults__"), "==", len(positional)))
     values, named_values = function.__defaults__ or (), function.__kwdefaults__ or {}
-    texts = [(f"{source}.__defaults__[{k}]", positional[k], values[k]) for k in used]
+    asked: list[tuple[Source, Any, Any]] = []
+    asked += [(source.attribute("__defaults__").item(k), positional[k], values[k]) for k in used]
     used_names = [k for k, d in named.items() if any(d is v for v in given)]
-    texts += [(f"{source}.__kwdefaults__[{k!r}]", named[k], named_values[k]) for k in used_names]
-    for text, value, default in texts:
+    asked += [(source.attribute("__kwdefaults__").item(k), named[k], named_values[k]) for k in used_names]
+    for where, value, default in asked:
         if not isinstance(value, Lazy):
-            capture.guard(f"{text} is {capture.name_constant(default)}")
+            capture.guard(Is(where, capture.object_of(default)))
 
 
 def is_atomic(value: Any) -> bool:
@@ -478,7 +481,7 @@ def run_inlined(
     function: Any,
     code: types.CodeType,
     namespace: dict[str, Any],
-    globals_source: str | None,
+    globals_source: Source | None,
     variables: dict[str, Any],
     cells: list[Cell],
     arguments: tuple[Arguments, Keywords],
@@ -568,7 +571,7 @@ def import_module(frame: Frame, name: str, names: Any, level: Any) -> Any:
         return Constant(module)
     for each in dict.fromkeys((found, module.__name__)):
         frame.capture.guard_name(sys.modules, each)
-    return Constant(module, frame.capture.name_constant(module))
+    return Constant(module, frame.capture.object_of(module))
 
 
 # --- transformed functions: what each transform does is in transformed.py

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.tensor_core.guards import HasAttribute, HasKey, Is
+from npcompile.tensor_core.source import Literal, Source
+
 MISSING = object()
 IS_OF_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE of a class: a `class` statement made it
 
@@ -61,10 +64,10 @@ def is_asked_for(kind: type, found: Any) -> bool:
     return isinstance(found, types.MemberDescriptorType) and find(kind, "__getattr__") is not MISSING
 
 
-def guard_own(capture: Any, kind: type, source: str, name: str) -> None:
+def guard_own(capture: Any, kind: type, source: Source, name: str) -> None:
     """An object has an attribute in its __dict__: guarded where code of the user's would answer for one that has not."""
     if may_be_computed(kind, name):
-        capture.guard(f"{name!r} in {source}.__dict__")
+        capture.guard(HasKey(source.attribute("__dict__"), Literal(name)))
 
 
 def may_be_computed(kind: type, name: str) -> bool:
@@ -77,23 +80,24 @@ def may_be_computed(kind: type, name: str) -> bool:
 def on_class(capture: Any, kind: type, name: str, after: type | None = None) -> Any:
     """The same, guarded. `capture` notes the guards: a native program does too."""
     found = find(kind, name, after)
-    known = capture.name_constant(kind)
+    known = capture.object_of(kind)
     on_meta = find(type(kind), name)
     is_plain = after is None and on_meta is MISSING  # else it would be asked, or super()
     is_first = is_plain or after is None and type(kind) is type and not is_data(on_meta)
     if is_first and type(found) in FOUND_AS_THEY_ARE:
-        capture.guard(f"{known}.{name} is {capture.name_constant(found)}")
+        capture.guard(Is(known.attribute(name), capture.object_of(found)))
     elif is_plain and type(found) is classmethod:
         capture.guard_class(kind, name)
     elif is_plain and found is MISSING and find(type(kind), "__getattr__") is MISSING:
-        capture.guard(f"not hasattr({known}, {name!r})")
+        capture.guard(HasAttribute(known, name, False))
     else:
-        capture.guard(f"{known}.__mro__ is {capture.name_constant(kind.__mro__)}")
+        capture.guard(Is(known.attribute("__mro__"), capture.object_of(kind.__mro__)))
         for each in kind.__mro__ if after is None else kind.__mro__[kind.__mro__.index(after) + 1 :]:
             if each.__flags__ & IS_OF_PYTHON:
-                text = f"{capture.name_constant(each)}.__dict__"
+                space = capture.object_of(each).attribute("__dict__")
                 is_here = name in vars(each)
-                capture.guard(f"{text}[{name!r}] is {capture.name_constant(found)}" if is_here else f"{name!r} not in {text}")
+                is_found = Is(space.item(name), capture.object_of(found)) if is_here else HasKey(space, Literal(name), False)
+                capture.guard(is_found)
             if name in vars(each):
                 break
     return found

@@ -9,8 +9,10 @@ from typing import Any
 from npcompile.numpy_shim.registry import METHODS
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.guards import Keys
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
+from npcompile.tensor_core.source import Literal
 from npcompile.tracer.capture import ATOMIC_TYPES, Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, class_attributes, objects, operators
@@ -77,10 +79,11 @@ def parts_of(capture: Capture, value: Opaque | Record) -> tuple[type, dict[str, 
     if any("__slots__" in vars(c) for c in kind.__mro__[:-1]):
         raise Decline("a copy of an object with slots")
     names = [*vars(value.example)]
-    capture.guard(f"[*{value.source}.__dict__] == {names!r}")
+    held_in = value.source.attribute("__dict__")
+    capture.guard(Keys(held_in, Literal(names)))
     hidden = [name for name in names if class_attributes.is_data(class_attributes.find(kind, name))]
-    texts = {name: f".__dict__[{name!r}]" if name in hidden else f".{name}" for name in names}
-    held = {name: Lazy(value.source + text, vars(value.example)[name]) for name, text in texts.items()} | value.written
+    sources = {name: held_in.item(name) if name in hidden else value.source.attribute(name) for name in names}
+    held = {name: Lazy(source, vars(value.example)[name]) for name, source in sources.items()} | value.written
     return kind, {name: v for name, v in held.items() if v is not objects.UNASSIGNED}
 
 

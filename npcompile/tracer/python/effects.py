@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.source import Source
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.values import UNASSIGNED, Opaque
 
@@ -68,7 +69,7 @@ def delete_attribute(capture: Capture, owner: Opaque, name: str) -> None:
     owner.written[name] = UNASSIGNED
 
 
-def set_global(capture: Capture, namespace: dict[str, Any], source: str, name: str, value: Any) -> None:
+def set_global(capture: Capture, namespace: dict[str, Any], source: Source, name: str, value: Any) -> None:
     capture.require_no_body("a global is set")
     if capture.transforming:
         raise Decline("a global is set in a function that is transformed")
@@ -81,7 +82,7 @@ def set_global(capture: Capture, namespace: dict[str, Any], source: str, name: s
     capture.globals_written[target] = value
 
 
-def delete_global(capture: Capture, namespace: dict[str, Any], source: str, name: str) -> None:
+def delete_global(capture: Capture, namespace: dict[str, Any], source: Source, name: str) -> None:
     capture.require_no_body("a global is deleted")
     if capture.transforming:
         raise Decline("a global is deleted in a function that is transformed")

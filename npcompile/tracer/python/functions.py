@@ -9,7 +9,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from npcompile.tensor_core.guards import Is, Keeps
 from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.source import Bound, Call, Formula, Source
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import attributes, calls, forward, identity, iteration, operators, subscripts
@@ -59,12 +61,12 @@ def attribute_of(frame: Frame, owner: Any, path: str) -> Any:
     return owner
 
 
-def call_partial_from_outside(frame: Frame, source: str, example: Any, positional: Arguments, keywords: Keywords) -> Any:
+def call_partial_from_outside(frame: Frame, source: Source, example: Any, positional: Arguments, keywords: Keywords) -> Any:
     """A partial that came from outside; the others are constants, guarded by identity: nobody can change them."""
     capture = frame.capture
-    function = Lazy(f"{source}.func", example.func)
-    given = [Lazy(f"{source}.args[{k}]", a) for k, a in enumerate(example.args)]
-    named = capture.read(f"{source}.keywords", example.keywords)
+    function = Lazy(source.attribute("func"), example.func)
+    given = [Lazy(source.attribute("args").item(k), a) for k, a in enumerate(example.args)]
+    named = capture.read(source.attribute("keywords"), example.keywords)
     if not isinstance(named, Mapping):
         raise Decline("a partial with keywords that are not plain")
     return call_partial(frame, Partial(functools.partial, [function, *given], dict(named.items)), positional, keywords)
@@ -72,7 +74,7 @@ def call_partial_from_outside(frame: Frame, source: str, example: Any, positiona
 
 def call_held(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
     if isinstance(function, functools.partial):
-        return call_partial_from_outside(frame, frame.capture.name_constant(function), function, positional, keywords)
+        return call_partial_from_outside(frame, frame.capture.object_of(function), function, positional, keywords)
     made: tuple[Any, Any] = function.__reduce__()
     (kind, given), named = made, {}
     if isinstance(kind, functools.partial):  # of a methodcaller with keywords
@@ -168,8 +170,8 @@ def call_dispatching(frame: Frame, function: Any, positional: Arguments, keyword
         raise Decline("a dispatching function without arguments")
     kind = type_of(frame.capture.realize(positional[0]))
     chosen = function.dispatch(kind)
-    name = frame.capture.name_constant
-    frame.capture.guard(f"{name(function)}.dispatch({name(kind)}) is {name(chosen)}")
+    of = frame.capture.object_of
+    frame.capture.guard(Is(Call(of(function).attribute("dispatch"), of(kind)), of(chosen)))
     return calls.call(frame, lift(chosen), positional, keywords)
 
 
@@ -197,10 +199,10 @@ def call_remembering(frame: Frame, function: Any, positional: Arguments, keyword
         result = function(*given, **named)
     except Exception as error:  # noqa: BLE001  (it runs again natively, and raises there)
         raise Decline(f"{type(error).__name__}: {error}") from None
-    texts = [capture.name_constant(v) for v in given] + [f"{k}={capture.name_constant(v)}" for k, v in named.items()]
-    call = f"{capture.name_constant(function)}({', '.join(texts)})"
-    known = capture.remembered.setdefault(call, f"known_{len(capture.remembered)}")
-    capture.guard(f"[{known} := {call}]")
+    arguments = [*map(capture.object_of, given), *(Formula(f"{k}={{}}", capture.object_of(v)) for k, v in named.items())]
+    call = Call(capture.object_of(function), *arguments)
+    known = capture.remembered.setdefault(call, Bound(f"known_{len(capture.remembered)}"))
+    capture.guard(Keeps(call, known.name))
     return Lazy(known, result)
 
 

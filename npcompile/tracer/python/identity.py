@@ -8,6 +8,7 @@ import numpy as np
 
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.guards import Is
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer.capture import Capture
@@ -68,15 +69,16 @@ def is_same_object(left: Any, right: Any, capture: Capture | None = None) -> boo
             return False if not isinstance(left.value if isinstance(left, Constant) else right.value, NUMBERS) else unknown()
         case (Opaque(), Opaque()) if capture is not None:
             answer = left.example is right.example
-            capture.guard(f"{left.source} is {'' if answer else 'not '}{right.source}")
+            capture.guard(Is(left.source, right.source, answer))
             return answer
         case (Constant(known), Opaque(source, example)) | (Opaque(source, example), Constant(known)) if capture is not None:
-            capture.guard(f"{source} is {'' if example is known else 'not '}{capture.name_constant(known)}")
+            capture.guard(Is(source, capture.object_of(known), example is known))
             return example is known
         case (Opaque() | Sequence() | Mapping() | SetValue(), Opaque() | Sequence() | Mapping() | SetValue()) if (
             capture is not None and not any(issubclass(type_of_outside(v), (tuple, frozenset)) for v in (left, right))
         ):
-            capture.guard(f"{left.source} is not {right.source}")  # of one object that can be changed there is one value
+            assert left.source is not None and right.source is not None
+            capture.guard(Is(left.source, right.source, False))  # of one object that can be changed there is one value
             return False
     raise Decline("`is` between objects that are not known")
 

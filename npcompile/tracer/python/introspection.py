@@ -12,6 +12,7 @@ import numpy as np
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.guards import HasAttribute
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.tensor import Tensor
@@ -136,7 +137,7 @@ def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
             is_there = found_on(frame, owner, name) is not class_attributes.MISSING
             is_guarded = class_attributes.may_be_computed(type_of(owner), name)  # where it was looked for
             if isinstance(owner, Opaque) and name not in owner.written and not is_guarded:
-                frame.capture.guard(f"hasattr({owner.source}, {name!r}) is {is_there}")
+                frame.capture.guard(HasAttribute(owner.source, name, is_there))
             return Constant(is_there)
         case Constant() | Sequence() | Dim() | Number() | Integer() | Mapping():
             holder = owner.value if isinstance(owner, Constant) else type_of(owner)
@@ -154,7 +155,7 @@ def has_attribute(frame: Frame, owner: Any, holder: Any, name: str) -> bool:
     """hasattr(holder, name), guarded for modules and classes of the user's."""
     answer = hasattr(holder, name)
     if isinstance(owner, Constant) and isinstance(holder, (type, types.ModuleType)) and owner.source is not None:
-        frame.capture.guard(f"hasattr({frame.capture.name_constant(holder)}, {name!r}) is {answer}")
+        frame.capture.guard(HasAttribute(frame.capture.object_of(holder), name, answer))
     return answer
 
 

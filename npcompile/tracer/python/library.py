@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.tensor_core.guards import Is
 from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.source import NONE, Call
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, operators
 from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords
@@ -26,7 +28,7 @@ def call_signature(asked: Callable[..., Any], frame: Frame, positional: Argument
         case [Constant(function)] if isinstance(function, (types.FunctionType, type(np.sum))):
             pass
         case [Opaque(source, types.FunctionType() as function)]:
-            frame.capture.guard(f"{source} is {frame.capture.name_constant(function)}")
+            frame.capture.guard(Is(source, frame.capture.object_of(function)))
         case _:
             raise Decline(f"inspect.{asked.__name__} of what is not a function")
     if keywords or not calls.is_library_code(inspect.unwrap(function).__globals__):
@@ -44,7 +46,7 @@ def call_exception(frame: Frame, positional: Arguments, keywords: Keywords) -> A
         return handled[-1]
     if sys.exception() is not None:
         raise Decline("sys.exception() in a function that is called by a handler of exceptions")
-    frame.capture.guard(f"{frame.capture.name_constant(sys.exception)}() is None")
+    frame.capture.guard(Is(Call(frame.capture.object_of(sys.exception)), NONE))
     return Constant(None)
 
 

@@ -9,8 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.guards import compared, within
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.python_operators import COMPARE
+from npcompile.tensor_core.source import Call, Literal, builtin
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import arithmetic, iteration, operators, python_numbers
@@ -18,36 +21,36 @@ from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords, evaluat
 from npcompile.tracer.values import Constant, Sequence
 
 # math functions of a traced float: guarded to stay where Python's math raises nothing.
-MATH_DOMAINS: dict[str, str] = {
-    "sqrt": "0.0 <= {x} < 1e308",
-    "exp": "-1e308 < {x} < 700.0",
-    "log": "5e-324 <= {x} < 1e308",
-    "log2": "5e-324 <= {x} < 1e308",
-    "log10": "5e-324 <= {x} < 1e308",
-    "log1p": "-0.999 < {x} < 1e308",
-    "expm1": "-1e308 < {x} < 700.0",
-    "floor": "-2147483647 < {x} < 2147483647",
-    "ceil": "-2147483647 < {x} < 2147483647",
-    "sin": "-1e308 < {x} < 1e308",
-    "cos": "-1e308 < {x} < 1e308",
-    "tan": "-1e308 < {x} < 1e308",
-    "atan": "-1e308 < {x} < 1e308",
-    "tanh": "-1e308 < {x} < 1e308",
-    "asin": "-1.0 <= {x} <= 1.0",
-    "acos": "-1.0 <= {x} <= 1.0",
-    "sinh": "-700.0 < {x} < 700.0",
-    "cosh": "-700.0 < {x} < 700.0",
-    "erf": "-1e308 < {x} < 1e308",
-    "fabs": "-1e308 < {x} < 1e308",
-    "trunc": "-2147483647 < {x} < 2147483647",
-    "radians": "-1e300 < {x} < 1e300",
-    "degrees": "-1e300 < {x} < 1e300",
-    "cbrt": "-1e308 < {x} < 1e308",
-    "erfc": "-26.0 < {x} < 1e308",
-    "exp2": "-1e308 < {x} < 1000.0",
-    "asinh": "-1e308 < {x} < 1e308",
-    "acosh": "1.0 <= {x} < 1e308",
-    "atanh": "-1.0 < {x} < 1.0",
+MATH_DOMAINS: dict[str, tuple[float, str, str, float]] = {
+    "sqrt": (0.0, "<=", "<", 1e308),
+    "exp": (-1e308, "<", "<", 700.0),
+    "log": (5e-324, "<=", "<", 1e308),
+    "log2": (5e-324, "<=", "<", 1e308),
+    "log10": (5e-324, "<=", "<", 1e308),
+    "log1p": (-0.999, "<", "<", 1e308),
+    "expm1": (-1e308, "<", "<", 700.0),
+    "floor": (-2147483647, "<", "<", 2147483647),
+    "ceil": (-2147483647, "<", "<", 2147483647),
+    "sin": (-1e308, "<", "<", 1e308),
+    "cos": (-1e308, "<", "<", 1e308),
+    "tan": (-1e308, "<", "<", 1e308),
+    "atan": (-1e308, "<", "<", 1e308),
+    "tanh": (-1e308, "<", "<", 1e308),
+    "asin": (-1.0, "<=", "<=", 1.0),
+    "acos": (-1.0, "<=", "<=", 1.0),
+    "sinh": (-700.0, "<", "<", 700.0),
+    "cosh": (-700.0, "<", "<", 700.0),
+    "erf": (-1e308, "<", "<", 1e308),
+    "fabs": (-1e308, "<", "<", 1e308),
+    "trunc": (-2147483647, "<", "<", 2147483647),
+    "radians": (-1e300, "<", "<", 1e300),
+    "degrees": (-1e300, "<", "<", 1e300),
+    "cbrt": (-1e308, "<", "<", 1e308),
+    "erfc": (-26.0, "<", "<", 1e308),
+    "exp2": (-1e308, "<", "<", 1000.0),
+    "asinh": (-1e308, "<", "<", 1e308),
+    "acosh": (1.0, "<=", "<", 1e308),
+    "atanh": (-1.0, "<", "<", 1.0),
 }
 OF_TWO = ("hypot", "atan2", "copysign")  # which raise for no finite numbers that are not huge
 
@@ -59,12 +62,13 @@ def call_math(name: str, frame: Frame, positional: Arguments, keywords: Keywords
         return root
     if not isinstance(x, (Dim, Number)):
         return evaluate_call(frame, function, positional, keywords)
-    text, value = arithmetic.number_text(x), arithmetic.hint(x)
-    if not in_domain(MATH_DOMAINS[name], value):
+    source, value = arithmetic.number_source(x), arithmetic.hint(x)
+    low, at_least, at_most, high = MATH_DOMAINS[name]
+    if isinstance(value, complex) or not (COMPARE[at_least](low, value) and COMPARE[at_most](value, high)):
         raise Decline(f"math.{name} out of its domain")
-    frame.capture.guard(MATH_DOMAINS[name].format(x=text))
+    frame.capture.guard(within(Literal(low), source, Literal(high), (at_least, at_most)))
     result = function(value)
-    expression = f"{frame.capture.name_constant(function)}({text})"
+    expression = Call(frame.capture.object_of(function), source)
     if isinstance(result, int):
         return arithmetic.traced_integer(frame.capture, expression, result)
     return Number.computed(frame.capture.builder.env, expression, result)
@@ -76,17 +80,12 @@ def ask_math(function: Callable[[Any], bool], frame: Frame, positional: Argument
         case [Dim()]:
             return Constant(function(0))
         case [Number() as x] if x.type is float:
-            return Constant(x.ask(f"{frame.capture.name_constant(function)}({x.text})", function(x.hint)))
+            return Constant(x.ask(Call(frame.capture.object_of(function), x.source), function(x.hint)))
     return evaluate_call(frame, function, positional, keywords)
 
 
 BUILTINS |= {f: functools.partial(ask_math, f) for f in (math.isnan, math.isinf, math.isfinite)}
 BUILTINS |= {getattr(math, name): functools.partial(call_math, name) for name in MATH_DOMAINS if hasattr(math, name)}
-
-
-def in_domain(domain: str, value: Any) -> bool:
-    """Does the number satisfy the condition, which is a chain of comparisons on {x}?"""
-    return not isinstance(value, complex) and bool(eval(domain.format(x="x"), {}, {"x": value}))
 
 
 # --- other functions
@@ -101,17 +100,16 @@ def call_of_two(name: str, frame: Frame, positional: Arguments, keywords: Keywor
     if not all(isinstance(v, (Dim, Number, int, float)) for v in values):
         raise Decline(f"math.{name} of what are no real numbers")
     require_moderate(capture, values)
-    texts = ", ".join(arithmetic.number_text(v) for v in values)
-    return Number.computed(
-        capture.builder.env, f"{capture.name_constant(function)}({texts})", function(*map(arithmetic.hint, values))
-    )
+    called = Call(capture.object_of(function), *map(arithmetic.number_source, values))
+    return Number.computed(capture.builder.env, called, function(*map(arithmetic.hint, values)))
 
 
 def require_moderate(capture: Capture, values: list[Any]) -> None:
     """Guard that the numbers are finite, and so small that no sum of squares of them overflows."""
     for value in values:
-        text, size = arithmetic.number_text(value), abs(arithmetic.hint(value))
-        arithmetic.require(capture, value, f"abs({text}) < 1e150", size < 1e150, "a huge number")
+        source, size = arithmetic.number_source(value), abs(arithmetic.hint(value))
+        is_moderate = compared(Call(builtin(abs), source), "<", Literal(1e150))
+        arithmetic.require(capture, value, is_moderate, size < 1e150, "a huge number")
 
 
 def call_fsum(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
@@ -123,9 +121,9 @@ def call_fsum(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if not all(isinstance(v, (Dim, Number, int, float)) for v in values):
         raise Decline("math.fsum of what are no real numbers")
     require_moderate(capture, values)
-    texts = ", ".join(arithmetic.number_text(v) for v in values)
     hint = math.fsum(map(arithmetic.hint, values))
-    return Number.computed(capture.builder.env, f"{capture.name_constant(math.fsum)}(({texts},))", hint)
+    total = Call(capture.object_of(math.fsum), arithmetic.tuple_source(values))
+    return Number.computed(capture.builder.env, total, hint)
 
 
 def call_log(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:

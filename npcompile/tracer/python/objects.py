@@ -12,8 +12,10 @@ import numpy as np
 
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.guards import HasAttribute, HasKey
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
+from npcompile.tensor_core.source import Literal, Source
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, effects, forward, identity, iteration, operators
@@ -153,16 +155,16 @@ def own_attribute(capture: Capture, owner: Instance, name: str) -> Any:
     slot = find(type(owner.example), name)
     if name in held and not isinstance(slot, types.MemberDescriptorType):
         guard_own(capture, type(owner.example), owner.source, name)
-        return Lazy(f"{owner.source}.{name}", held[name])
+        return Lazy(owner.source.attribute(name), held[name])
     if isinstance(slot, types.MemberDescriptorType):
         if is_asked_for(type(owner.example), slot):
             raise Decline(f"attribute {name!r}, a slot for which __getattr__ may be asked")
         value = getattr(owner.example, name, MISSING)
         if value is not MISSING:
-            return Lazy(f"{owner.source}.{name}", value)
-        capture.guard(f"not hasattr({owner.source}, {name!r})")
+            return Lazy(owner.source.attribute(name), value)
+        capture.guard(HasAttribute(owner.source, name, False))
     elif hasattr(owner.example, "__dict__"):
-        capture.guard(f"{name!r} not in {owner.source}.__dict__")
+        capture.guard(HasKey(owner.source.attribute("__dict__"), Literal(name), False))
     return MISSING
 
 
@@ -184,7 +186,7 @@ def bound(frame: Frame, found: Any, owner: Any, kind: type, name: str, after: ty
     if getter is MISSING and isinstance(found, (types.BuiltinFunctionType, types.BuiltinMethodType, type)):
         return Constant(found)
     if getter is MISSING:
-        return Lazy(held_text(capture, kind, name, after), found)
+        return Lazy(held_source(capture, kind, name, after), found)
     if owner is not None and acts_as(capture, found, property):
         if found.fget is None:
             raise Decline(f"property {name!r} cannot be read")
@@ -194,16 +196,16 @@ def bound(frame: Frame, found: Any, owner: Any, kind: type, name: str, after: ty
     if not isinstance(getter, types.FunctionType):
         raise Decline(f"attribute {name!r} is a {type(found).__qualname__}")
     on_class(capture, type(found), "__get__")
-    descriptor = capture.read(capture.name_constant(found), found)
+    descriptor = capture.read(capture.object_of(found), found)
     return calls.call(frame, Constant(getter), [descriptor, owner or Constant(None), Constant(kind)], {})
 
 
-def held_text(capture: Capture, kind: type, name: str, after: type | None) -> str:
+def held_source(capture: Capture, kind: type, name: str, after: type | None) -> Source:
     """An expression for what a class, or one of its bases, holds: what it gives when asked, but for metaclasses and super()."""
     if after is None and find(type(kind), name) is MISSING:
-        return f"{capture.name_constant(kind)}.{name}"
+        return capture.object_of(kind).attribute(name)
     order = kind.__mro__[0 if after is None else kind.__mro__.index(after) + 1 :]
-    return f"{capture.name_constant(next(each for each in order if name in vars(each)))}.__dict__[{name!r}]"
+    return capture.object_of(next(each for each in order if name in vars(each))).attribute("__dict__").item(name)
 
 
 def store(frame: Frame, owner: Instance, name: str, value: Any) -> None:
@@ -233,7 +235,7 @@ def store_plainly(frame: Frame, owner: Instance, name: str, value: Any) -> None:
         setter = on_class(frame.capture, type(found), "__set__")
         if not isinstance(setter, types.FunctionType):
             raise Decline(f"attribute {name!r} is a {type(found).__qualname__}")
-        descriptor = frame.capture.read(frame.capture.name_constant(found), found)
+        descriptor = frame.capture.read(frame.capture.object_of(found), found)
         calls.call(frame, Constant(setter), [descriptor, owner, value], {})
         return
     store_own(frame, owner, name, value)

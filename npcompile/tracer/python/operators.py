@@ -17,10 +17,12 @@ from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import FLOAT_ERRORS
+from npcompile.tensor_core.guards import HasKey, Is
 from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
+from npcompile.tensor_core.source import Call, Compared, Formula, Item, Literal, builtin
 from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.capture import LONGEST_TEXT, Capture
 from npcompile.tracer.python import arithmetic, forward, ranges
@@ -104,7 +106,7 @@ def lower_operand(capture: Capture, value: Any) -> Any:
 
 def fixed(capture: Capture, value: Integer) -> int:
     """A large integer as a constant, which is guarded. Not where it changes from call to call."""
-    if capture.is_new("value of", value.text, value.hint):
+    if capture.is_new("value of", value.source, value.hint):
         raise Decline("an integer that changes from call to call is needed as a constant")
     value.is_within(value.hint, value.hint)
     return value.hint
@@ -186,11 +188,11 @@ def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
 
 def joined(capture: Capture, left: Any, right: Any) -> Text:
     """`left + right` of strings."""
-    texts = [v.source if isinstance(v, Text) else repr(plain(capture, v)) for v in (left, right)]
+    sources = [v.source if isinstance(v, Text) else Literal(plain(capture, v)) for v in (left, right)]
     hints = [v.hint if isinstance(v, Text) else plain(capture, v) for v in (left, right)]
     if not all(isinstance(h, str) for h in hints):
         raise Decline("a string and something else are added")
-    return Text(f"({texts[0]} + {texts[1]})", "".join(hints))
+    return Text(Compared(sources[0], "+", sources[1]), "".join(hints))
 
 
 def is_python_number(value: Any) -> bool:
@@ -235,9 +237,9 @@ def unary(capture: Capture, symbol: str, x: Any) -> Any:
     if isinstance(x, Dim):
         return -x if symbol == "-" else x if symbol == "+" else -x - 1
     if isinstance(x, Integer):
-        return arithmetic.integer(capture, f"({symbol}{x.text})", UNARY[symbol](x.hint))
+        return arithmetic.integer(capture, Formula(f"({symbol}{{}})", x.source), UNARY[symbol](x.hint))
     if isinstance(x, Number) and symbol != "~":
-        return Number.computed(x.env, f"({symbol}{x.text})", UNARY[symbol](x.hint))
+        return Number.computed(x.env, Formula(f"({symbol}{{}})", x.source), UNARY[symbol](x.hint))
     for ask in (forward.class_unary, forward.number_unary):
         found = ask(capture, symbol, x)
         if found is not NotImplemented:
@@ -405,7 +407,7 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
         case Integer():
             return Constant(not value.is_within(0, 0))
         case Number():
-            return Constant(value.ask(f"bool({value.text})", bool(value.hint)))
+            return Constant(value.ask(Call(builtin(bool), value.source), bool(value.hint)))
         case _ if is_long(value):
             return Constant(capture.length_of_long(value) > 0)
         case Sequence() | Mapping() | Deque():
@@ -485,11 +487,11 @@ def contains(capture: Capture, container: Any, item: Any) -> bool:
 
 def library_keys(capture: Capture, known: dict[Any, Any], key: Any) -> dict[Any, Any]:
     """A dict that a library's module holds, guarded to have under `key` what it has now."""
-    name, text = capture.name_constant(known), repr(key) if type(key) in (str, int, bool) else capture.name_constant(key)
+    owner, asked = capture.object_of(known), Literal(key) if type(key) in (str, int, bool) else capture.object_of(key)
     if key in known:
-        capture.guard(f"{name}[{text}] is {capture.name_constant(known[key])}")
+        capture.guard(Is(Item(owner, asked), capture.object_of(known[key])))
     else:
-        capture.guard(f"{text} not in {name}")
+        capture.guard(HasKey(owner, asked, False))
     return known
 
 

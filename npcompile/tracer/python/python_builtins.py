@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.array import Array
-from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.dim import Dim, source_of_size
 from npcompile.tensor_core.graph import FLOAT_ERRORS
+from npcompile.tensor_core.guards import Truth as IsTrue
+from npcompile.tensor_core.guards import within
 from npcompile.tensor_core.known import known_values
 from npcompile.tensor_core.meta import Decline, product
 from npcompile.tensor_core.number import Integer, Number
+from npcompile.tensor_core.source import Call, Literal, builtin
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import (
@@ -256,9 +259,9 @@ def call_abs(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if objects.class_of(x) is not None:
         return operators.unary(frame.capture, "abs", x)
     if isinstance(x, Integer):
-        return arithmetic.integer(frame.capture, f"abs({x.text})", abs(x.hint))
+        return arithmetic.integer(frame.capture, Call(builtin(abs), x.source), abs(x.hint))
     if isinstance(x, Number):
-        return Number.computed(x.env, f"abs({x.text})", abs(x.hint))
+        return Number.computed(x.env, Call(builtin(abs), x.source), abs(x.hint))
     return operators.evaluate_pure(frame.capture, abs, x)
 
 
@@ -337,11 +340,12 @@ def call_int(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
             return n
         case [Array(ndim=0) as x] if x.dtype.kind in "iu" and isinstance(n := known_values(x.node), Dim):
             return n
-        case [Number(text=text, hint=float() as value) as x] if x.type is float:
+        case [Number(source=source, hint=float() as value) as x] if x.type is float:
             if not -SYMBOLIC_INTEGERS.stop < value < SYMBOLIC_INTEGERS.stop:
                 raise Decline("int() of a large number")
-            frame.capture.guard(f"{-SYMBOLIC_INTEGERS.stop} < {text} < {SYMBOLIC_INTEGERS.stop}")
-            return arithmetic.traced_integer(frame.capture, f"int({text})", int(value))
+            limits = Literal(-SYMBOLIC_INTEGERS.stop), source, Literal(SYMBOLIC_INTEGERS.stop)
+            frame.capture.guard(within(*limits, ("<", "<")))
+            return arithmetic.traced_integer(frame.capture, Call(builtin(int), source), int(value))
     return conversion(frame, int, positional, keywords)
 
 
@@ -353,7 +357,7 @@ def call_float(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
         case [Integer() as n]:
             return arithmetic.as_float(n)
         case [Dim() as n]:
-            return Number.computed(frame.capture.builder.env, f"float({n})", float(n.hint))
+            return Number.computed(frame.capture.builder.env, Call(builtin(float), source_of_size(n)), float(n.hint))
     return conversion(frame, float, positional, keywords)
 
 
@@ -400,7 +404,7 @@ def call_errstate(frame: Frame, positional: Arguments, keywords: Keywords) -> An
     if warned:  # a program reports what np.errstate does not ignore where it is called
         if not are_reported(warned):
             raise Decline("np.errstate that warns of what is ignored outside")
-        frame.capture.guard(f"{frame.capture.name_constant(are_reported)}({warned!r})")
+        frame.capture.guard(IsTrue(Call(frame.capture.object_of(are_reported), Literal(warned))))
     return ErrorState(settings)
 
 
@@ -454,7 +458,8 @@ def call_round(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
             return n
         case [Number(hint=float()) as x, digits] if not operators.is_none(digits):
             count = operator.index(plain(frame.capture, digits))
-            return Number.computed(x.env, f"round({x.text}, {count})", round(float(x.hint.real), count))
+            rounded = Call(builtin(round), x.source, Literal(count))
+            return Number.computed(x.env, rounded, round(float(x.hint.real), count))
     return call_pure(round, frame, positional, keywords)
 
 

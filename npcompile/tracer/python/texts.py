@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.guards import OfType
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
+from npcompile.tensor_core.source import Formula, Literal, Source, builtin
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.python import arithmetic, forward
 from npcompile.tracer.values import Comparison, Constant, Lazy, Text
@@ -26,7 +28,7 @@ def text_of(capture: Capture, template: str, function: Callable[..., str], value
     if None in found or not any(map(is_traced, values)):
         return None
     sources, hints = zip(*found)  # type: ignore[arg-type]
-    return Text(template.format(*sources), evaluated(lambda: function(*hints)))
+    return Text(Formula(template, *sources), evaluated(lambda: function(*hints)))
 
 
 def evaluated(thunk: Callable[[], str]) -> str:
@@ -37,26 +39,26 @@ def evaluated(thunk: Callable[[], str]) -> str:
         raise Decline(f"{type(error).__name__}: {error}") from None
 
 
-def expression(capture: Capture, value: Any) -> tuple[str, Any] | None:
-    """The Python text of a value, and what it is in this call."""
+def expression(capture: Capture, value: Any) -> tuple[Source, Any] | None:
+    """The source of a value, and what it is in this call."""
     if isinstance(value, Lazy) and type(value.example) is str and value.source not in capture.realized:
-        capture.guard(f"type({value.source}) is str")
+        capture.guard(OfType(value.source, builtin(str)))
         return value.source, value.example
     value = capture.realize(value) if isinstance(value, Lazy) else value
     match value:
         case Dim() | Number() | Integer():
-            return arithmetic.number_text(value), value.hint
+            return arithmetic.number_source(value), value.hint
         case Text() | Comparison():
             return value.source, value.hint
         case Constant() if type(value.value) in KNOWN_TYPES:
-            return arithmetic.number_text(value.value), value.value
+            return Literal(value.value), value.value
         case SequenceValue() if value.kind in (tuple, list):
             items = [expression(capture, v) for v in value.items]
             if None in items:
                 return None
-            inner = "".join(f"{source}, " for source, _ in items)  # type: ignore[misc]
-            hints = value.kind(hint for _, hint in items)  # type: ignore[misc]
-            return (f"[{inner}]" if value.kind is list else f"({inner})"), hints
+            inner = "{}, " * len(items)
+            sources, hints = [source for source, _ in items], value.kind(hint for _, hint in items)  # type: ignore[misc]
+            return Formula(f"[{inner}]" if value.kind is list else f"({inner})", *sources), hints
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.source import Source
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.values import Iterator, Lazy, children
@@ -45,7 +46,7 @@ def name(value: Any) -> Any:
         source = value.storage.source if not value.steps else None
     else:
         source = getattr(value, "source", None)
-    return source if isinstance(source, str) else id(value)
+    return source if isinstance(source, Source) else id(value)
 
 
 def content(value: Any) -> Any:

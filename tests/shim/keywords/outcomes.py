@@ -15,6 +15,7 @@ from npcompile.tensor_core import Array, Decline, Dim, Number
 from npcompile.tensor_core.array import view_text
 from npcompile.tensor_core.graph import bind
 from npcompile.tensor_core.op import OPS
+from npcompile.tracer.guard_text import text_of
 from tests.shim.harness import Capture, compare, compare_aliasing, copy, flatten, remade
 from tests.shim.keywords.calls import Call
 
@@ -92,7 +93,7 @@ class Recorded(Capture):
         return {FloatingPointSignal, *(error for node in graph.nodes for error in OPS[node.op].raises)}
 
     def holds(self, numbers: dict[str, Any]) -> bool:
-        return all(eval(guard, {}, numbers) for guard in self.builder.env.guards)
+        return all(eval(text_of(guard), {}, numbers) for guard in self.builder.env.guards)
 
 
 def duplicate(value: Any, seen: dict[int, Any]) -> Any:
