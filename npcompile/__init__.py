@@ -49,7 +49,7 @@ from npcompile.tensors import (
     zeros,
     zeros_like,
 )
-from npcompile.tracer.point import GraphBreakError
+from npcompile.tracer.variant import GraphBreakError
 from npcompile.transforms import checkpoint, custom_gradient, grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
 from npcompile.wrapped import wrap_numpy
 

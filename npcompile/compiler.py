@@ -20,9 +20,9 @@ from npcompile.tracer.ending import is_user_function
 from npcompile.tracer.entry import compiled_function, plain_function, wrapped_behind
 from npcompile.tracer.faults import text_of_fault, warn_of_fault
 from npcompile.tracer.function import ALIVE, CompiledFunction
-from npcompile.tracer.point import GraphBreakError, Options
 from npcompile.tracer.python import allowed
 from npcompile.tracer.values import Transform
+from npcompile.tracer.variant import GraphBreakError, Options
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -23,7 +23,7 @@ from npcompile.tensor_core.tensors.handle import from_node
 from npcompile.tensor_core.tensors.taken import TAKEN, Taken
 from npcompile.tensor_core.transforms.value import Value
 from npcompile.tensor_core.user_warnings import warn_once
-from npcompile.tracer.point import GraphBreakError
+from npcompile.tracer.variant import GraphBreakError
 
 NUMBERS = (int, float, complex)
 Arguments = tuple[Any, ...]

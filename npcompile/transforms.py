@@ -28,8 +28,8 @@ from npcompile.tracer.bytecode.tracebacks import hide_frames
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.entry import as_found
-from npcompile.tracer.point import GraphBreakError
 from npcompile.tracer.values import Transform
+from npcompile.tracer.variant import GraphBreakError
 
 
 @dataclass(eq=False)

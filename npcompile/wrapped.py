@@ -12,7 +12,7 @@ from npcompile.conversions import to_arrays, to_tensors
 from npcompile.tensor_core.tensors.dispatch import SURFACE
 from npcompile.tracer.arrays import rehosted  # noqa: F401  (functions of the namespace in captured programs)
 from npcompile.tracer.bytecode.tracebacks import hide_frames
-from npcompile.tracer.point import GraphBreakError
+from npcompile.tracer.variant import GraphBreakError
 
 
 def call_on_tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from npcompile.tracer.bytecode.opcodes import CALLS
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.capture import Capture
+from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import UNLESS_IT_HOLDS, Asked
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import Emitter
@@ -25,6 +26,7 @@ from npcompile.tracer.frame import UNROLL_LIMIT, Branch, Frame, Jump, NextItem, 
 from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.made_anew import are_alike, are_compared
 from npcompile.tracer.on_host import decided, leaving
+from npcompile.tracer.point import Point
 from npcompile.tracer.python.calls import BUILTINS, is_library_code
 from npcompile.tracer.values import NULL, Array, Closure, Constant, Iterator, Lazy, Method, Opaque
 
@@ -42,7 +44,7 @@ def why_split(outcome: Stop | Branch | Jump | NextItem, program: Program) -> Bre
 class Later:
     """A segment that is made when it is first run."""
 
-    function: Any
+    function: Compiled[Point]
     layout: Layout
     throws: bool = False
     made: Callable[..., Any] | None = None
@@ -62,8 +64,8 @@ RANGE_ITERATOR: type = type(iter(range(0)))
 class Ending:
     """How a variant hands over to what comes next."""
 
-    function: Any  # the CompiledFunction, whose class is above
-    point: Any  # the Point that the variant is of
+    function: Compiled[Point]
+    point: Point  # that the variant is of
     capture: Capture
     frame: Frame
     emitter: Emitter

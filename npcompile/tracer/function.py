@@ -55,10 +55,11 @@ from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.guard_words import words
 from npcompile.tracer.made_anew import are_compared
 from npcompile.tracer.on_host import Place, Touched, natively
-from npcompile.tracer.point import GraphBreakError, Options, Point, Variant, drive
+from npcompile.tracer.point import Point, drive
 from npcompile.tracer.profitability import Trial
 from npcompile.tracer.recursion import is_deep
 from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
+from npcompile.tracer.variant import GraphBreakError, Options, Variant
 
 MOST_STAND_INS = 64  # for functions that are made anew, each of another code
 MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start

@@ -11,19 +11,20 @@ from typing import Any
 from npcompile.backends.background import NotYet, going_on
 from npcompile.backends.cpu.errors import WrongSetting
 from npcompile.backends.likeness import LIKENESS, kind_of
-from npcompile.backends.registry import Backend, CompiledGraph, NoDevice
+from npcompile.backends.registry import NoDevice
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.switch import is_plain_now
-from npcompile.tensor_core.graph import Graph, Location
-from npcompile.tensor_core.guards import Guard, HasKey
+from npcompile.tensor_core.graph import Location
+from npcompile.tensor_core.guards import HasKey
 from npcompile.tensor_core.source import GLOBALS, Source
 from npcompile.tensor_core.user_warnings import warn_once, warn_user, warnings_held
 from npcompile.tracer.assumptions import FIXED_VALUES, Seen
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
 from npcompile.tracer.capture import ARRAY_FLAGS, MixedDevices
-from npcompile.tracer.conditions import UNLESS_IT_HOLDS, Asked
+from npcompile.tracer.compiled import Compiled
+from npcompile.tracer.conditions import UNLESS_IT_HOLDS
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import parameter_name
 from npcompile.tracer.faults import OF_DATA, is_fault, warn_of_fault
@@ -32,6 +33,7 @@ from npcompile.tracer.on_host import Place
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
 from npcompile.tracer.profitability import BUDGET, Disturbances
 from npcompile.tracer.recompiles import asked_of, is_about, is_of_other_kind, is_stale, may_fit, why_not
+from npcompile.tracer.variant import GraphBreakError, Variant
 
 MOST_KINDS = 32  # times `config.recompile_limit` are the programs for values of all kinds together
 MOST_DROPPED = 4  # times the same are those that may be dropped for what is gone
@@ -42,51 +44,11 @@ OTHERS = frozenset(range(2**64, 2**64 + FIXED_VALUES))  # that no integer of a p
 MOST_SIGNALS = 3  # calls in which NumPy runs again for errors of which some are ignored
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the user asked of `compile`."""
-
-    backend: Backend
-    fullgraph: bool = False
-    dynamic: bool | None = None
-    mode: str = "default"
-    accuracy: str | None = None  # None: the setting
-    has_own_backend: bool = False  # the user's, whose errors are the user's
-    after: int = 0  # calls that run as they are before something is compiled, unless they take long
-    falls_back: bool = False  # with `fullgraph`: the caller has something else that takes the place of a graph
-
-
-class GraphBreakError(RuntimeError):
-    """`fullgraph=True`, or a transform as `grad`, and the function cannot be captured as one graph."""
-
-    def __init__(self, message: str, why: Break | None = None) -> None:
-        super().__init__(message)
-        self.why = why  # None where that is a mistake of this package
-
-
-@dataclass(slots=True, eq=False)
-class Variant:
-    """What was compiled for a Point under one set of guards. Holds no arrays."""
-
-    guards: tuple[Guard, ...]
-    conditions: tuple[Asked, ...]  # the same as the generated program asks them
-    body: tuple[str, ...]  # lines of the generated program
-    graph: Graph | None
-    compiled: CompiledGraph | None
-    reason: Break | None  # why the graph ended, None when the function returned
-    seconds: dict[str, float]
-
-    @property
-    def computes(self) -> bool:
-        """Does it run what was compiled, a graph or a loop?"""
-        return self.compiled is not None
-
-
 @dataclass(slots=True, eq=False)
 class Point:
     """An instruction at which compiled code may be entered, and the dispatch between its variants."""
 
-    function: Any  # the CompiledFunction
+    function: Compiled[Point]
     number: int
     layout: Layout
     place: Place | None = None  # the device that its programs run on; None: that of the arrays they meet

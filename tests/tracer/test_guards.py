@@ -19,7 +19,7 @@ from npcompile.tensor_core.guards import Layout, Ordered, Truth
 from npcompile.tensor_core.source import Bound, Compared, Literal, Name, Source
 from npcompile.tracer.conditions import with_intervals, with_numbers
 from npcompile.tracer.guard_text import text_of
-from npcompile.tracer.point import Variant
+from npcompile.tracer.variant import Variant
 
 
 def graphs_of(compiled) -> int:

@@ -14,8 +14,9 @@ import npcompile as npc
 from npcompile.backends.registry import CompiledGraph
 from npcompile.compiler import compiled_function
 from npcompile.tracer.left_to_python import leave
-from npcompile.tracer.point import Point, Variant
+from npcompile.tracer.point import Point
 from npcompile.tracer.recompiles import why_not
+from npcompile.tracer.variant import Variant
 
 pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass")
 pandas = pytest.importorskip("pandas", reason="its Series are one of the kinds")

@@ -50,6 +50,7 @@ from npcompile.tracer.native.kinds import (
 from npcompile.tracer.native.meanings import MOST_COUNTED
 from npcompile.tracer.native.parallel import write_parallel
 from npcompile.tracer.native.states import Exit, State, is_attribute, shared_tuples
+from npcompile.tracer.point import Point
 from npcompile.tracer.rebuilding import advance_range, advance_walk, rest_of_range, walked_array
 from npcompile.tracer.values import NULL, Cell, Lazy
 
@@ -108,7 +109,7 @@ class NativeLoop:
         self.blocks.code.are_small = not self.has_large_arrays()
 
     @classmethod
-    def at(cls, function: Any, point: Any, state: tuple[Any, ...]) -> NativeLoop:
+    def at(cls, function: Any, point: Point, state: tuple[Any, ...]) -> NativeLoop:
         """Of a CompiledFunction at a Point."""
         capture = Capture(Builder(), Decisions(), {}, {}, function.options.dynamic, function.object_of)
         frame = Frame(capture, function.program, function.python.__globals__, GLOBALS, {}, index=point.layout.index)
@@ -372,6 +373,5 @@ class NativeLoop:
         """(the facts about names, which the native program asks, the conditions that are left)"""
         name = self.function.name_constant
         asked = conditions(self.conditions, name, self.function.namespace, of_arguments=False)
-        facts = [each.numbers for each in asked if isinstance(each, NativeQuestion)] or [name(as_array(()))]
-        assert len(facts) == 1, facts
-        return facts[0], tuple(each for each in asked if not isinstance(each, NativeQuestion))
+        [facts] = [each.numbers for each in asked if isinstance(each, NativeQuestion)] or [name(as_array(()))]
+        return facts, tuple(each for each in asked if not isinstance(each, NativeQuestion))

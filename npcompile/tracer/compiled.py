@@ -1,0 +1,77 @@
+"""What is asked of everything compiled for one function, whose class is above those that ask."""
+
+from __future__ import annotations
+
+import threading
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import Any, Protocol, TypeVar
+
+from npcompile.backends.background import Job
+from npcompile.tensor_core.source import Object, Source
+from npcompile.tracer.bytecode.analysis import CodeFacts
+from npcompile.tracer.bytecode.decode import Program
+from npcompile.tracer.bytecode.segment import Layout
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.decisions import Break
+from npcompile.tracer.entry import Current
+from npcompile.tracer.frame import Frame
+from npcompile.tracer.on_host import Place
+from npcompile.tracer.variant import Options, Variant
+
+SomePoint = TypeVar("SomePoint")
+
+
+class Compiled(Protocol[SomePoint]):
+    """What Points, of the class `SomePoint`, and the ends of variants ask of the CompiledFunction that they belong to."""
+
+    options: Options
+    python: Any
+    code: types.CodeType
+    program: Program
+    facts: CodeFacts
+    namespace: dict[str, Any]
+    numbers: Iterator[int]
+    lock: threading.RLock
+    current: Current
+    stops: dict[int, Break]
+    compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None
+    has_our_names: bool
+    compiling: Job | None
+    hops: int
+    calls: int
+
+    @property
+    def has_cells(self) -> bool: ...
+    @property
+    def is_current(self) -> bool: ...
+    @property
+    def hides_faults(self) -> bool: ...
+    @property
+    def goes_on(self) -> bool: ...
+    @property
+    def is_compiling(self) -> bool: ...
+    def call_of_user(self, values: Sequence[str]) -> str: ...
+    def object_of(self, value: Any, prefix: str = "k_") -> Object: ...
+    def name_constant(self, value: Any, prefix: str = "k_") -> str: ...
+    def execute(self, source: str, name: str) -> types.FunctionType: ...
+    def is_point(self, index: int, nulls: tuple[tuple[int, ...] | None, ...]) -> bool: ...
+    def point_at(self, index: int, null_slots: tuple[int, ...], place: Place | None = None) -> SomePoint: ...
+    def segment(
+        self,
+        layout: Layout,
+        place: Place | None,
+        is_on_device: bool = False,
+        throws: bool = False,
+        at_loops: bool = False,
+        inside: Set[int] = frozenset(),
+    ) -> Callable[..., Any]: ...
+    def whole(self) -> Callable[..., Any]: ...
+    def capture(self, point: SomePoint, state: tuple[Any, ...]) -> Variant: ...
+    def real_cells(self, point: SomePoint, values: Mapping[str, Any]) -> dict[str, tuple[Source, types.CellType]]: ...
+    def place_cells(self, capture: Capture, frame: Frame, point: SomePoint, values: dict[str, Any]) -> None: ...
+    def raise_if_asked(self, error: Exception, what: str) -> None: ...
+    def may_be_native(self, index: int) -> bool: ...
+    def stand_in(self, code: types.CodeType, namespace: dict[str, Any], defaults: tuple[Any, ...]) -> types.FunctionType: ...
+    def stand_in_of(self, user: Any) -> Any: ...
+    def compiled(self, user: types.FunctionType) -> types.FunctionType: ...

@@ -1,0 +1,51 @@
+"""One compiled program of a Point, what the user asked of the function that it is for, and why there may be none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npcompile.backends.registry import Backend, CompiledGraph
+from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.guards import Guard
+from npcompile.tracer.conditions import Asked
+from npcompile.tracer.decisions import Break
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked of `compile`."""
+
+    backend: Backend
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    mode: str = "default"
+    accuracy: str | None = None  # None: the setting
+    has_own_backend: bool = False  # the user's, whose errors are the user's
+    after: int = 0  # calls that run as they are before something is compiled, unless they take long
+    falls_back: bool = False  # with `fullgraph`: the caller has something else that takes the place of a graph
+
+
+class GraphBreakError(RuntimeError):
+    """`fullgraph=True`, or a transform as `grad`, and the function cannot be captured as one graph."""
+
+    def __init__(self, message: str, why: Break | None = None) -> None:
+        super().__init__(message)
+        self.why = why  # None where that is a mistake of this package
+
+
+@dataclass(slots=True, eq=False)
+class Variant:
+    """What was compiled for a Point under one set of guards. Holds no arrays."""
+
+    guards: tuple[Guard, ...]
+    conditions: tuple[Asked, ...]  # the same as the generated program asks them
+    body: tuple[str, ...]  # lines of the generated program
+    graph: Graph | None
+    compiled: CompiledGraph | None
+    reason: Break | None  # why the graph ended, None when the function returned
+    seconds: dict[str, float]
+
+    @property
+    def computes(self) -> bool:
+        """Does it run what was compiled, a graph or a loop?"""
+        return self.compiled is not None
