@@ -19,7 +19,7 @@ from npcompile.tracer.bytecode.tracebacks import hide_frames
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.function import CompiledFunction
-from npcompile.tracer.guard_words import words
+from npcompile.tracer.value_words import words
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """What a compiled program assumes of a call: guards, as data.
 
-Each class is one kind of question. `npcompile.tracer.guard_text` writes guards as Python, `guard_words` says them in words; what
-else reads guards asks their fields. A guard is equal to another that asks the same. None is changed after it was made; that they
-are not frozen makes making them three times as fast.
+Each class is one kind of question. In `npcompile.tracer`, `guard_text` writes guards as Python, `guard_words` and `value_words`
+say them in words; what else reads guards asks their fields. A guard is equal to another that asks the same. None is changed
+after it was made; that they are not frozen makes making them three times as fast.
 """
 
 from __future__ import annotations

@@ -52,12 +52,12 @@ from npcompile.tracer.ending import Ending, is_user_function, repeated, why_spli
 from npcompile.tracer.entry import Current, as_found, compiled_function, make_entry, plain_function
 from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
 from npcompile.tracer.frame import Frame, Outcome, Return
-from npcompile.tracer.guard_words import words
 from npcompile.tracer.made_anew import are_compared
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.point import Point, drive
 from npcompile.tracer.profitability import Trial
 from npcompile.tracer.recursion import is_deep
+from npcompile.tracer.value_words import words
 from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
 from npcompile.tracer.variant import GraphBreakError, Options, Variant
 

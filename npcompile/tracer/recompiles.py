@@ -48,9 +48,9 @@ from npcompile.tensor_core.source import (
     Source,
     builtin,
 )
-from npcompile.tracer.conditions import name_fixed
 from npcompile.tracer.guard_text import text_of
 from npcompile.tracer.guard_words import spoken
+from npcompile.tracer.integer_guards import name_fixed
 from npcompile.tracer.made_anew import IS_OF_PYTHON
 
 Guards = Sequence[Guard]

@@ -17,8 +17,8 @@ from npcompile.backends.likeness import LIKENESS
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core.guards import Layout, Ordered, Truth
 from npcompile.tensor_core.source import Bound, Compared, Literal, Name, Source
-from npcompile.tracer.conditions import with_intervals, with_numbers
 from npcompile.tracer.guard_text import text_of
+from npcompile.tracer.integer_guards import with_intervals, with_numbers
 from npcompile.tracer.variant import Variant
 
 
