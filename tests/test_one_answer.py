@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,7 +111,7 @@ def require_same(
     expressions: Sequence[str],
     lengths: Sequence[int],
     *,
-    is_rows: bool,
+    is_rows: bool = False,
 ) -> None:
     for n in lengths:
         name = LAYOUTS[n % len(LAYOUTS)]
@@ -147,7 +152,8 @@ def test_all_ways_give_the_same_bits(dtype: str, family: str, way: str, truths: 
         pytest.skip("loops over rows, and comprehensions, of complex numbers are interpreted")
     compiled = npc.compile(written(way, " ".join(expressions)))
     places = [KINDS[dtype][family].split().index(e) for e in expressions]
-    require_same(compiled, truths[dtype, family][places], *numbers(dtype), expressions, lengths, is_rows=way == "rows")
+    truth = truths[dtype, family][places]
+    require_same(compiled, truth, *numbers(dtype), expressions, lengths, is_rows=way == "rows")
     assert way not in LOOPS or native_loops(compiled)
 
 
@@ -168,6 +174,32 @@ def test_threads_do_not_change_the_bits(dtype: str, way: str) -> None:
     np.testing.assert_array_equal(
         bits(found[0].reshape(5, -1)), bits(answer(npc.compile(written("whole", expressions)), x, y, 5))
     )
+
+
+ELSEWHERE = {
+    "without AVX": {"NPCOMPILE_MARCH": "x86-64"},
+    "with AVX": {"NPCOMPILE_MARCH": "x86-64-v3"},
+    "clang": {"CC": f"{sys.executable} -m ziglang cc"},
+}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="instruction sets of x86-64")
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_other_processors_and_compilers(where: str) -> None:
+    if where == "with AVX" and " avx2 " not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("the processor has no AVX2")
+    families = "f8-exponentials or f8-angles or f8-powers or f4-hyperbolic or c16-arithmetic"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        __file__,
+        "-k",
+        f"({families}) and (whole or elements or recurrence) and same",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | ELSEWHERE[where], check=False)
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout
 
 
 SCALARS = "u**2 u**3 u**-1 u**0.5 u**v 2.5**v u+v u*v u/v u//v u%v -u abs(u) np.multiply(u,v) np.square(u) np.exp(0.25)*u"
