@@ -171,6 +171,7 @@ def parts(real: np.dtype) -> list[Case]:
     return [
         Case("cast", [x], {"dtype": z.dtype}),
         Case("cast", [z], {"dtype": x.dtype}),
+        Case("laid_out", [x], {"strides": np.asfortranarray(x).strides}),
         Case("where", [condition, x, x + 1], {}),
         Case("where", [condition, z, z + 1], {}),
         *(Case(op, [v], {}) for op in ("real", "imag") for v in (x, z)),

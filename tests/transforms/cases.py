@@ -90,6 +90,7 @@ def sampled(name: str, k: int, dtype: np.dtype, shape: tuple[int, ...]) -> Maker
 OTHER_ELEMENTWISE = [
     Case("cast", (floats(2, 3),), {"dtype": np.dtype("i2")}),
     Case("cast", (integers(-9, 9),), {"dtype": np.dtype("D")}),
+    Case("laid_out", (floats(2, 3),), {"strides": (8, 16)}),
     Case("where", (booleans(2, 3), floats(2, 3), floats(2, 3))),
     Case("where", (booleans(), integers(0, 9), integers(0, 9))),
     Case("where", (booleans(0, 3), floats(0, 3), floats(0, 3))),
