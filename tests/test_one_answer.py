@@ -34,7 +34,7 @@ REAL = {
     "powers": "np.power(u,v) np.power(u,2) np.power(u,3) np.power(u,v*0+4) np.cbrt(u) np.sqrt(u) np.square(u)",
     "sums of logarithms": "np.logaddexp(9*u,v) np.logaddexp2(u,9*v) np.log(np.exp(u)+np.exp(v)) np.exp(-u*u/2)*np.cos(v)",
     "arithmetic": "u+v u-v u*v u/v u//v u%v np.fmod(9*u,v) np.reciprocal(u) np.nextafter(u,v) np.heaviside(u-v,v)",
-    "choices": "np.maximum(u,v) np.minimum(u,v) np.fmax(u,v) np.fmin(u,v) np.sign(u-v) np.copysign(u,u-v) abs(u-v) -u",
+    "choices": "np.maximum(u,v) np.minimum(u,v) np.fmax(0*u,-v*0) np.fmin(u,v) np.sign(u-v) np.copysign(u,u-v) abs(u-v) -u",
     "rounded": "np.floor(9*u) np.ceil(9*u) np.rint(9*u) np.trunc(9*u-v) np.round(9*u) np.clip(u,0.25,0.5)",
 }
 COMPLEX = {

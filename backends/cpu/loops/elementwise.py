@@ -8,34 +8,24 @@ import numpy as np
 
 from npcompile.backends.cpu.c_functions import C_TYPES
 from npcompile.backends.cpu.elements import PART_OF_COMPLEX
-from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, complex_numbers, is_complex
-from npcompile.backends.cpu.numpy_loops import loop_of, number_text
+from npcompile.backends.cpu.loops.scalar_loops import Fail, ScalarLoops, complex_numbers, is_complex
+from npcompile.backends.cpu.numpy_loops import number_text
 from npcompile.backends.cpu.primitives import primitive_text
 from npcompile.tensor_core.op import OPS
 
-WITHOUT_REPORT = (
-    "fmax",
-    "fmin",
-    "fabs",
-    "floor",
-    "ceil",
-    "rint",
-    "trunc",
-    "negative",
-    "positive",
-    "conjugate",
-)  # also of what is not finite
+# Also of what is not finite.
+WITHOUT_REPORT = "floor ceil rint trunc fabs maximum minimum fmax fmin copysign heaviside"
 
 
 def applied(code: ScalarLoops, op: str, kinds: Sequence[str], result: str, values: Sequence[str], fail: Fail) -> str:
     """The result of a primitive. What is not finite is left to NumPy, whose errors depend on the reason."""
     given, dtypes = [operand(x, k) for x, k in zip(values, kinds)], [np.dtype(k) for k in kinds]
     if is_numpys(code, op, kinds[0]):
-        text = number_text(ufunc_of(op, dtypes), given, dtypes, "one")
+        text = number_text(getattr(np, op), given, dtypes, "one")
     else:
         text = primitive_text(op, given, dtypes, np.dtype(result))
     made = code.new(result, as_complex(text, result) if is_complex(result) else text)
-    if op not in WITHOUT_REPORT:
+    if op not in WITHOUT_REPORT.split():
         require_finite(code, made, result, fail)
     return made
 
@@ -44,13 +34,6 @@ def is_numpys(code: ScalarLoops, op: str, kind: str) -> bool:
     """Does NumPy's own loop have to compute it, as its last bits are asked for?"""
     letters = OPS[op].inexact
     return code.is_bitwise and isinstance(letters, str) and np.dtype(kind).char in letters
-
-
-def ufunc_of(op: str, dtypes: Sequence[np.dtype]) -> np.ufunc:
-    ufunc = OPS[op].numpy
-    if not isinstance(ufunc, np.ufunc) or loop_of(ufunc, dtypes) is None:
-        raise NoForm(f"{op} of {dtypes[0]}, with NumPy's last bits")
-    return ufunc
 
 
 def power(code: ScalarLoops, base: str, kind: str, exponent: int, fail: Fail) -> str:

@@ -163,7 +163,7 @@ EXPRESSIONS: dict[str, Callable[[Lanes, re.Match[str]], tuple[str, str]]] = {
     rf"NPC_ROUNDED\({A} (?P<op>\*) {B}\)": summed,
     rf"{A} {COMPARED} {B}": compared,
     rf"{A} \? {B} : {C}": chosen,
-    rf"{A} {COMPARED} {B} \|\| __builtin_isnan\((?P=a)\) \? (?P=a) : (?P=b)": extreme,
+    rf"\({A} {COMPARED} {B} \|\| (?P=a) != (?P=a) \? (?P=a) : (?P=b)\)": extreme,
     rf"{A} < 0 \? {B} : {C}": size_of_integer,
     rf"-{A}": negative,
     rf"fabs\({A}\)": size,

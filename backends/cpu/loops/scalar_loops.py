@@ -564,8 +564,6 @@ class ScalarLoops:
     def function(self, name: str, kind: str, arguments: Sequence[str], fail: Fail) -> str:
         """A function of libm. What is not finite is left to Python and NumPy, whose errors depend on the reason."""
         assert name in FUNCTIONS, name
-        if kind == "f4" and name == "atan2":
-            raise NoForm(f"{name} of float32")
         made = self.new(kind, f"{name_of(name, suffix(kind))}({', '.join(arguments)})")
         if name not in WITHOUT_REPORT:
             self.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)

@@ -224,38 +224,16 @@ def sign_of(code: ScalarLoops, x: Scalar, fail: Fail) -> str:
     return code.new(x.kind, f"{x.text} > 0 ? 1 : {x.text} != {x.text} ? {x.text} : {negative}")
 
 
-def reciprocal(code: ScalarLoops, x: Scalar, fail: Fail) -> str:
-    if not is_float(x.kind):
-        raise NoForm("np.reciprocal of integers")
-    return code.binary("divide", x.kind, "1.0" if x.kind == "f8" else "1.0f", x.text, fail)[1]
-
-
 def of_numpy(ufunc: np.ufunc) -> Callable[..., Scalar]:
     """What kernels compute of the elements of arrays, to the bit."""
 
     def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
         given = numbers_of(arguments, ufunc.nin)
         kinds, result = promoted(ufunc, tuple(x.kind for x in given))
-        if not has_form(ufunc.__name__, [np.dtype(k) for k in kinds]) or not (is_float(result) or is_complex(result)):
+        if not (is_float(result) or is_complex(result)) or not has_form(ufunc.__name__, [np.dtype(k) for k in kinds]):
             raise NoForm(f"{ufunc.__name__} in {result}")
         values = [code.converted(x.text, x.kind, k, fail) for x, k in zip(given, kinds)]
         return Scalar(result, elementwise.applied(code, ufunc.__name__, kinds, result, values, fail))
-
-    return meaning
-
-
-def of_two(ufunc: np.ufunc, text: str) -> Callable[..., Scalar]:
-    """Of two floats, by an expression of C's that reports nothing."""
-
-    def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        given = numbers_of(arguments, 2)
-        (one, other), result = promoted(ufunc, tuple(x.kind for x in given))
-        if not one == other == result or not is_float(one):
-            raise NoForm(f"np.{ufunc.__name__} in {one}")
-        a, b = (code.converted(x.text, x.kind, one, fail) for x in given)
-        if elementwise.is_numpys(code, ufunc.__name__, one):
-            return Scalar(one, elementwise.applied(code, ufunc.__name__, (one, one), one, (a, b), fail))
-        return Scalar(one, code.new(one, text.format(a=a, b=b, isnan="__builtin_isnan", f="f" if one == "f4" else "")))
 
     return meaning
 
@@ -295,11 +273,9 @@ def rounded_to(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scala
 LIBM_OF_MATH = (
     "sqrt exp sin cos tan tanh atan fabs exp2 expm1 log2 log10 log1p sinh cosh asin acos asinh acosh atanh cbrt erf erfc"
 )
-ELEMENTWISE = (
-    "sqrt exp exp2 expm1 log log2 log10 log1p cbrt sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh"
-)
-ELEMENTWISE += " degrees radians rad2deg deg2rad arctan2 hypot power float_power logaddexp logaddexp2 fmod nextafter"
-ELEMENTWISE += " floor ceil rint trunc fabs"
+ELEMENTWISE = "sqrt exp exp2 expm1 log log2 log10 log1p cbrt sin cos tan sinh cosh tanh arcsin arccos arctan arctan2"
+ELEMENTWISE += " arcsinh arccosh arctanh degrees radians rad2deg deg2rad hypot power float_power logaddexp logaddexp2 fmod"
+ELEMENTWISE += " nextafter floor ceil rint trunc fabs reciprocal maximum minimum fmax fmin copysign heaviside"
 FUNCTIONS_OF_NUMBERS: dict[Any, Callable[..., Any]] = {
     min: least("<"),
     max: least(">"),
@@ -331,19 +307,12 @@ FUNCTIONS_OF_NUMBERS: dict[Any, Callable[..., Any]] = {
     np.absolute: of_one(lambda code, x, fail: code.absolute(x.kind, x.text, fail)),
     np.square: of_one(lambda code, x, fail: code.binary("multiply", x.kind, x.text, x.text, fail)[1]),
     np.sign: of_one(sign_of),
-    np.reciprocal: of_one(reciprocal),
     **{getattr(np, n): tested(n, "b1", "0") for n in ("isnan", "isinf")},
     np.signbit: tested("signbit", "b1"),
     **{getattr(math, n): tested(n, "bool", "0") for n in ("isnan", "isinf")},
     np.isfinite: tested("isfinite", "b1", "1"),
     math.isfinite: tested("isfinite", "bool", "1"),
     **{getattr(np, n): of_numpy(getattr(np, n)) for n in ELEMENTWISE.split()},
-    np.maximum: of_two(np.maximum, "{a} > {b} || {isnan}({a}) ? {a} : {b}"),  # of 0.0 and -0.0 the second, as NumPy's vectors
-    np.minimum: of_two(np.minimum, "{a} < {b} || {isnan}({a}) ? {a} : {b}"),
-    np.fmax: of_two(np.fmax, "{a} >= {b} || {isnan}({b}) ? {a} : {b}"),
-    np.fmin: of_two(np.fmin, "{a} <= {b} || {isnan}({b}) ? {a} : {b}"),
-    np.copysign: of_two(np.copysign, "__builtin_copysign{f}({a}, {b})"),
-    np.heaviside: of_two(np.heaviside, "{isnan}({a}) ? {a} : {a} == 0 ? {b} : {a} < 0 ? 0 : 1"),
     np.clip: clipped,
     np.round: rounded_to,
 }

@@ -406,10 +406,8 @@ def length(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {range: range_of, len: length, **FUNCTIONS_OF_NUMBERS, **MADE_OF_NUMBERS}
 OPERATORS_OF_COMPLEX = (np.add, np.subtract, np.equal, np.not_equal)  # np.multiply and np.divide round in another way
-ELEMENTWISE_OF_COMPLEX = (
-    "absolute multiply divide square reciprocal sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh"
-)
-ELEMENTWISE_OF_COMPLEX += " arcsin arccos arctan arcsinh arccosh arctanh rint"
+ELEMENTWISE_OF_COMPLEX = "absolute multiply divide square reciprocal sqrt exp exp2 expm1 log log2 log10 log1p rint"
+ELEMENTWISE_OF_COMPLEX += " sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh"
 OF_COMPLEX = {
     **FUNCTIONS_OF_COMPLEX,
     **{f: FUNCTIONS_OF_NUMBERS[f] for f in (bool, pow, *OPERATORS_OF_COMPLEX)},
