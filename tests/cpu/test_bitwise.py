@@ -193,6 +193,22 @@ def test_programs(letter: str, layout: str, program: Callable[..., Any]) -> None
         agree(program, x, y, compiled=compiled)
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_one_answer_in_every_way(program: Callable[..., Any]) -> None:
+    """By kernels, by NumPy op by op, interpreted, with sizes that vary, of arrays that lie at odd addresses."""
+    rng = np.random.default_rng(9)
+    x, y = (numbers(np.dtype("d"), 65 * 70, rng, is_ordinary=True).reshape(65, 70) for _ in range(2))
+    for options in ({}, {"backend": "eager"}, {"dynamic": True}, {"dynamic": False}):
+        compiled = npc.compile(program, accuracy="bitwise", **options)
+        agree(program, x, y, compiled=compiled)
+        agree(program, unaligned(x), unaligned(y), compiled=compiled)
+        offset = np.empty(65 * 70 + 3)[3:].reshape(65, 70)
+        offset[...] = x
+        agree(program, offset, y, compiled=compiled)
+    with npc.disabled():
+        agree(program, x, y, compiled=compiled)
+
+
 @pytest.mark.parametrize("program", [chain, softmax, products, reductions])
 def test_threads_and_sizes_change_nothing(program: Callable[..., Any]) -> None:
     rng = np.random.default_rng(6)
