@@ -220,10 +220,14 @@ def inner(builder: Builder, a: Any, b: Any, /) -> Array:
 
 @implements(np.vdot)
 def vdot(builder: Builder, a: Any, b: Any, /) -> Array:
-    a, b = (ravel(builder, factor_of(builder, x)) for x in (a, b))
+    whole = tuple(factor_of(builder, x) for x in (a, b))
+    a, b = (ravel(builder, x) for x in whole)
     require_equal(a.shape[0], b.shape[0])
     dtype = common_dtype(a, b)
-    if (called := as_called(builder, np.vdot, (a, b), ((0,), (0,)), (), dtype)) is not None:
+    labels = tuple(range(whole[0].ndim))
+    if builder.root.is_bitwise and len(labels) != whole[1].ndim:
+        raise Decline("np.vdot of arrays of different shapes, as they lie")
+    if (called := as_called(builder, np.vdot, whole, (labels, labels), (), dtype)) is not None:
         return scalar(builder, called)
     first = cast(builder, a.node, dtype)
     if dtype.kind == "c":

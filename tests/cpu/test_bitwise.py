@@ -250,6 +250,18 @@ def test_it_is_a_setting_too() -> None:
         npc.compile(function, backend="cuda", accuracy="bitwise")
 
 
+@pytest.mark.parametrize("layout", ["contiguous", "fortran", "strided", "reversed", "vector", "reversed vector", "unaligned"])
+@pytest.mark.parametrize("letter", "fdFD")
+def test_products_of_operands_as_they_lie(letter: str, layout: str) -> None:
+    """NumPy gives BLAS vectors with their strides, and copies what BLAS does not take."""
+    rng = np.random.default_rng(10)
+    x = LAYOUTS[layout](numbers(np.dtype(letter), 36, rng, is_ordinary=True).reshape(6, 6))
+    v = x if x.ndim == 1 else x[1]
+    agree(lambda x, v: (np.vdot(x, x), np.vdot(v, v), np.dot(v, v), np.inner(v, v), v @ v, np.tensordot(x, x, x.ndim)), x, v)
+    if x.ndim == 2:
+        agree(lambda x, v: (x @ x, x @ v, v @ x, x.T @ x, x @ x.T, np.inner(x, v), np.einsum("ij,j", x, v), np.dot(x, x.T)), x, v)
+
+
 def test_derivatives_go_through_products() -> None:
     def loss(x: np.ndarray, y: np.ndarray) -> Any:
         return (np.dot(x, y) * np.einsum("ij,jk", x, y)).sum() + np.tensordot(x, y, 2) + np.inner(x, y).mean()
