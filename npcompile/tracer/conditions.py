@@ -100,7 +100,7 @@ def conditions(
     arrays = array_facts(guards) if of_arguments else {}
     for fact, (first, *others) in arrays.values():
         instead |= {first: fact, **{other: [] for other in others}}
-    waiting: list[Fact] = []
+    waiting: dict[Source, Fact] = {}
     found: list[Asked] = []
 
     def ask(facts: Sequence[Fact]) -> None:
@@ -112,6 +112,7 @@ def conditions(
 
     set_by_guards = {name for guard in guards for name in guard.gives()}
     given = [fact for fact, _ in arrays.values() if is_there(fact.source, set_by_guards)]
+    asked = {fact.source for fact in given}
     typed, left = types_of(guards, set_by_guards) if of_arguments else ([], {})
     if not names and not given and len(typed) <= FEW:
         typed, left = [], {}
@@ -121,16 +122,17 @@ def conditions(
     for guard in guards:
         match instead.get(guard):
             case None:
-                if any(each.source in guard.walk() for each in waiting):
-                    ask(waiting)
-                    waiting = []
+                if waiting and not waiting.keys().isdisjoint(guard.walk()):
+                    ask([*waiting.values()])
+                    waiting.clear()
                 found.append(Condition(guard))
-            case Fact() as fact:
-                waiting += [fact] * (fact not in given)
+            case Fact(source) as fact:
+                if source not in asked:
+                    waiting[source] = fact
             case rest:
                 found += map(Condition, rest)
     if waiting:
-        ask(waiting)
+        ask([*waiting.values()])
     return found
 
 

@@ -337,8 +337,8 @@ class Stopwatch:
         for each in functions_of(self.function):
             variants = [v for point in [*each.points.values()] for v in point.variants]
             for compiled in [v.compiled for v in variants if v.compiled is not None and has_loop(v.graph)]:
-                if name := each.names.get(id(compiled.quickest)):
-                    self.timed.append((each.namespace, name, each.namespace[name]))
+                if named := each.objects.get(id(compiled.quickest)):
+                    self.timed.append((each.namespace, named.name, each.namespace[named.name]))
         for namespace, name, call in self.timed:
             namespace[name] = self.around(call)
         return self
