@@ -1,0 +1,98 @@
+"""C as the CPU's compilers take it: checked arithmetic by builtins, floating-point flags, memory and signals."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from npcompile.backends.loop_ir.target import INTEGER_HELPERS, Ability, Target
+
+OUT_OF_MEMORY = -1  # what the function returns instead of the number of a way out
+PATIENCE = 1 << 16  # iterations between two looks for signals
+
+HELPERS: Final = f"""typedef long long npc_i64;
+typedef unsigned long npc_size;
+union npc_word {{ npc_i64 i; double d; char* p; }};
+struct npc_block {{ struct npc_block* next; npc_i64 unused[7]; }};
+struct npc_list {{ struct npc_list* next; npc_i64 length, capacity; char* data; }};
+struct npc_frame {{ npc_i64 errors, fuel, leaves, way; struct npc_block* blocks; struct npc_list* lists; }};
+double fabs(double), sqrt(double), exp(double), sin(double), cos(double);
+void* malloc(npc_size); void* calloc(npc_size, npc_size); void* realloc(void*, npc_size);
+int PyErr_CheckSignals(void);
+#define NPC_INLINE static inline __attribute__((unused))
+#define NPC_UNLIKELY(c) __builtin_expect(!!(c), 0)
+#define NPC_NAN __builtin_nan("")
+#define NPC_INFINITY __builtin_inf()
+{INTEGER_HELPERS}
+NPC_INLINE int npc_add_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return __builtin_add_overflow(a, b, &r); }}
+NPC_INLINE int npc_subtract_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return __builtin_sub_overflow(a, b, &r); }}
+NPC_INLINE int npc_multiply_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return __builtin_mul_overflow(a, b, &r); }}
+#if defined(__x86_64__)
+enum {{ NPC_INVALID = 1, NPC_DIVIDE = 4, NPC_OVER = 8, NPC_UNDER = 16 }};
+NPC_INLINE unsigned npc_flags(void) {{ return __builtin_ia32_stmxcsr(); }}
+NPC_INLINE void npc_clear_flags(void) {{ __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() & ~63u); }}
+#define NPC_PIN(x) __asm__ volatile("" : : "x"(x))
+#else
+#include <fenv.h>
+enum {{ NPC_INVALID = FE_INVALID, NPC_DIVIDE = FE_DIVBYZERO, NPC_OVER = FE_OVERFLOW, NPC_UNDER = FE_UNDERFLOW }};
+NPC_INLINE unsigned npc_flags(void) {{ return fetestexcept(FE_ALL_EXCEPT); }}
+NPC_INLINE void npc_clear_flags(void) {{ feclearexcept(FE_ALL_EXCEPT); }}
+#define NPC_PIN(x) __asm__ volatile("" : : "g"(x))
+#endif
+NPC_INLINE unsigned npc_hardware(npc_i64 errors) {{
+  return (errors & 1 ? NPC_DIVIDE : 0) | (errors & 2 ? NPC_OVER : 0) |
+    (errors & 4 ? NPC_UNDER : 0) | (errors & 8 ? NPC_INVALID : 0);
+}}
+/* Does a signal wait that Python has a handler for, or does the caller want the program to be left here? */
+static __attribute__((noinline, unused)) int npc_poll(struct npc_frame* frame) {{
+  return frame->leaves || PyErr_CheckSignals();
+}}
+#define NPC_POLL(label) if (NPC_UNLIKELY(--fuel < 0)) {{ if (npc_poll(frame)) goto label; fuel = {PATIENCE}; }}
+static __attribute__((noinline, unused)) struct npc_block* npc_allocate(struct npc_frame* frame, npc_i64 bytes, int zeroed) {{
+  const npc_size size = sizeof(struct npc_block) + (npc_size)bytes;
+  struct npc_block* const block = zeroed ? calloc(1, size) : malloc(size);
+  if (block) {{ block->next = frame->blocks; frame->blocks = block; }}
+  return block;
+}}
+#define NPC_ALLOCATE(a, bytes, zeroed) {{ \\
+  struct npc_block* const block = npc_allocate(frame, bytes, zeroed); \\
+  if (!block) return {OUT_OF_MEMORY}; \\
+  a.data = (char*)(block + 1); a.owner = (npc_i64)block; a.is_view = 0; }}
+static __attribute__((noinline, unused)) int npc_grow(struct npc_list* list) {{
+  const npc_i64 capacity = list->capacity ? 2 * list->capacity : 16;
+  char* const data = realloc(list->data, 8 * (npc_size)capacity);
+  if (!data) return 0;
+  list->data = data; list->capacity = capacity;
+  return 1;
+}}
+#define NPC_NEW_LIST(v) {{ \\
+  v = calloc(1, sizeof(struct npc_list)); \\
+  if (!v) return {OUT_OF_MEMORY}; \\
+  v->next = frame->lists; frame->lists = v; }}
+#define NPC_APPEND(type, v, x) {{ \\
+  if (NPC_UNLIKELY(v->length == v->capacity) && !npc_grow(v)) return {OUT_OF_MEMORY}; \\
+  ((type*)v->data)[v->length++] = x; }}
+#define NPC_LEAVE(number) return frame->way = number
+/* Four sums at once: NumPy's BLAS does not add in the order of the elements either. */
+static __attribute__((unused)) double npc_dot(char* x, npc_i64 n, npc_i64 sx, char* y, npc_i64 m, npc_i64 sy) {{
+  double s[4] = {{0, 0, 0, 0}};
+  npc_i64 i = 0;
+  if (sx == 8 && sy == 8) {{
+    const double* const a = (double*)x; const double* const b = (double*)y;
+    for (; i + 4 <= n; i += 4) for (int k = 0; k < 4; ++k) s[k] += a[i + k] * b[i + k];
+  }}
+  for (; i < n; ++i) s[i & 3] += *(double*)(x + i * sx) * *(double*)(y + i * sy);
+  return (s[0] + s[1]) + (s[2] + s[3]);
+}}
+"""
+FUNCTION: Final = """npc_i64 npc_loop(struct npc_frame* frame, const union npc_word* in, union npc_word* out) {
+  const unsigned reported __attribute__((unused)) = npc_hardware(frame->errors);
+  npc_i64 fuel __attribute__((unused)) = frame->fuel;
+  npc_clear_flags();"""
+# Comparisons that set no flag for a NaN, as NumPy's do not report one.
+QUIET: Final = {
+    "less.double": "__builtin_isless({}, {})",
+    "less_equal.double": "__builtin_islessequal({}, {})",
+    "greater.double": "__builtin_isgreater({}, {})",
+    "greater_equal.double": "__builtin_isgreaterequal({}, {})",
+}
+CPU: Final = Target("the CPU", HELPERS, FUNCTION, QUIET, True, frozenset(Ability))

@@ -1,0 +1,386 @@
+"""The statement printer: a program of either stage as statements, which are the same for all targets but for the target's table.
+
+Every value is a variable that is declared at the top, so that jumps cross no initialisation. A Scope's label stands after it, a
+While's at the end of its body. An exit is a label at the end of the function, which stores the words of the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from npcompile.backends.loop_ir.c_text import CText, c, joined
+from npcompile.backends.loop_ir.exits import Ways, ways_out, words_of
+from npcompile.backends.loop_ir.target import C_TYPES, ELEMENT_TYPES, Ability, Target, Unsupported, primitive
+from npcompile.tensor_core.loop_ir.forms import inner, results, uses, walk
+from npcompile.tensor_core.loop_ir.ops import (
+    FP_ERRORS,
+    Again,
+    Alloc,
+    Append,
+    Branch,
+    Break,
+    Call,
+    Cfg,
+    Check,
+    Constant,
+    For,
+    FpCheck,
+    FpClear,
+    FrameState,
+    If,
+    Jump,
+    Let,
+    Load,
+    NewList,
+    Op,
+    Poll,
+    Program,
+    Region,
+    Return,
+    Scope,
+    SideExit,
+    Size,
+    Store,
+    View,
+    While,
+    Yield,
+)
+from npcompile.tensor_core.loop_ir.rows import sets_flags
+from npcompile.tensor_core.loop_ir.states import Literal
+from npcompile.tensor_core.loop_ir.types import Kind, List, Memref, Scalar, Type
+
+RANKS = range(1, 9)
+
+
+def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]:
+    """The lines of a unit for a program, and its ways out. Raises Unsupported with the user's line."""
+    printer = Statements(program, target, ways_out(program))
+    return list(printer.unit()), printer.ways
+
+
+def c_type(kind: Type, line: int = 0) -> CText:
+    match kind:
+        case Scalar(element, 1) if element in C_TYPES:
+            return c(C_TYPES[element])
+        case Memref(element, rank) if element in ELEMENT_TYPES and rank in RANKS:
+            return c("struct npc_array{}", rank)
+        case List(Kind.INT | Kind.FLOAT | Kind.I64 | Kind.F64):
+            return c("struct npc_list*")
+    raise Unsupported(f"values of type {kind}", line)
+
+
+@dataclass(slots=True)
+class Statements:
+    program: Program
+    target: Target
+    ways: Ways
+    takers: list[list[int]] = field(default_factory=list)  # what a Yield gives its values to, innermost last
+    results: dict[int, list[int]] = field(default_factory=dict)  # by label of a Scope
+    args: dict[int, list[int]] = field(default_factory=dict)  # by label of a While or Block
+    flagged: list[Op] = field(default_factory=list)  # ops since the last look at flags that may set one
+    used: set[int] = field(default_factory=set)  # exits
+    temporaries: int = 0
+
+    # --- the unit
+
+    def unit(self) -> Iterator[CText]:
+        yield c(literal(self.target.helpers))
+        ranks = {kind.rank for kind in self.program.types if isinstance(kind, Memref)}
+        for rank in sorted(ranks):
+            yield c("struct npc_array{} {{ char* data; npc_i64 owner, is_view, n[{}], s[{}]; }};", rank, rank, rank)
+        body = [*self.params(), *self.region(self.program.body)]
+        yield c(literal(self.target.function))
+        yield from self.declarations()
+        yield from body
+        for way in sorted(self.used):
+            yield c("exit_{}:;", way)
+            yield from self.leave(way)
+        yield c("}}")
+
+    def declarations(self) -> Iterator[CText]:
+        for value in self.values():
+            yield c("  {} {};", c_type(self.program.types[value]), self.name(value))
+
+    def values(self) -> list[int]:
+        found = dict.fromkeys(param.value for param in self.program.params)
+        for op in walk(self.program.body):
+            found |= dict.fromkeys((*results(op), *inner(op)))
+            if isinstance(op, Cfg):
+                found |= dict.fromkeys(arg for block in op.blocks for arg in block.args)
+        return list(found)
+
+    def params(self) -> Iterator[CText]:
+        word = 0
+        for number, param in enumerate(self.program.params):
+            name, kind = self.name(param.value), self.program.types[param.value]
+            match kind:
+                case Scalar():
+                    yield c("  {} = in[{}].{};", name, word, field_of(kind))
+                case Memref(_, rank):
+                    yield c("  {}.data = in[{}].p; {}.owner = {}; {}.is_view = 0;", name, word, name, number, name)
+                    for axis in range(rank):
+                        sizes = (name, axis, word + 3 + axis, name, axis, word + 3 + rank + axis)
+                        yield c("  {}.n[{}] = in[{}].i; {}.s[{}] = in[{}].i;", *sizes)
+                case _:
+                    raise Unsupported(f"an argument of type {kind}", 0)
+            word += words_of(kind)
+
+    def leave(self, number: int) -> Iterator[CText]:
+        for leaf in self.ways.found[number].leaves:
+            name, word = self.name(leaf.value), leaf.word
+            match leaf.kind:
+                case Scalar():
+                    yield c("  out[{}].{} = {};", word, field_of(leaf.kind), name)
+                case List():
+                    yield c("  out[{}].p = (char*){};", word, name)
+                case Memref(_, rank):
+                    yield c("  out[{}].p = {}.data; out[{}].i = {}.owner;", word, name, word + 1, name)
+                    yield c("  out[{}].i = {}.is_view;", word + 2, name)
+                    for axis in range(rank):
+                        sizes = (word + 3 + axis, name, axis, word + 3 + rank + axis, name, axis)
+                        yield c("  out[{}].i = {}.n[{}]; out[{}].i = {}.s[{}];", *sizes)
+        yield c("  NPC_LEAVE({});", number)
+
+    def name(self, value: int) -> CText:
+        return c("v{}", value)
+
+    def set(self, value: int, text: CText) -> CText:
+        return c("  {} = {};", self.name(value), text)
+
+    def moved(self, values: list[int], into: list[int]) -> Iterator[CText]:
+        """All at once: a value that is read after another move has overwritten it is kept first."""
+        moves = [(value, taker) for value, taker in zip(values, into, strict=True) if value != taker]
+        kept: dict[int, CText] = {}
+        overwritten: set[int] = set()
+        for value, taker in moves:
+            if value in overwritten and value not in kept:
+                self.temporaries += 1
+                kept[value] = c("t{}", self.temporaries)
+            overwritten.add(taker)
+        if kept:
+            yield c("  {{")
+        for value, text in kept.items():
+            yield c("  const {} {} = {};", c_type(self.program.types[value]), text, self.name(value))
+        for value, taker in moves:
+            yield self.set(taker, kept.get(value) or self.name(value))
+        if kept:
+            yield c("  }}")
+
+    # --- control
+
+    def region(self, region: Region) -> Iterator[CText]:
+        for op in region:
+            yield from self.op(op)
+
+    def op(self, op: Op) -> Iterator[CText]:
+        match op:
+            case If():
+                self.takers.append(op.results)
+                yield c("  if ({}) {{", self.name(op.condition))
+                yield from self.region(op.then)
+                yield c("  }} else {{")
+                yield from self.region(op.orelse)
+                yield c("  }}")
+                self.takers.pop()
+            case For():
+                yield from self.loop(op)
+            case While():
+                yield from self.moved(op.initial, op.args)
+                self.args[op.label] = op.args
+                yield c("  for (;;) {{")
+                yield from self.region(op.body)
+                yield c("  again_{}:;", op.label)
+                yield c("  }}")
+            case Scope():
+                self.results[op.label] = op.results
+                yield from self.region(op.body)
+                yield c("  leave_{}:;", op.label)
+            case Yield():
+                yield from self.pinned(op)
+                yield from self.moved(op.values, self.takers[-1])
+            case Break():
+                yield from self.moved(op.values, self.results[op.target])
+                yield c("  goto leave_{};", op.target)
+            case Again():
+                yield from self.pinned(op)
+                yield from self.moved(op.values, self.args[op.target])
+                yield c("  goto again_{};", op.target)
+            case Cfg() | Jump() | Branch():
+                yield from self.blocks(op)
+            case Return():
+                number = self.ways.of_return[id(op)]
+                yield from self.leave(number)
+            case SideExit():
+                yield c("  goto exit_{};", self.exit(op.state))
+            case _:
+                yield from self.plain(op)
+
+    def loop(self, op: For) -> Iterator[CText]:
+        yield from self.moved(op.initial, op.args)
+        index, start, stop = map(self.name, (op.index, op.start, op.stop))
+        yield c("  for ({} = {}; {} < {}; ++{}) {{", index, start, index, stop, index)
+        self.takers.append(op.args)
+        yield from self.region(op.body)
+        self.takers.pop()
+        yield c("  }}")
+        yield from self.moved(op.args, op.results)
+
+    def blocks(self, op: Cfg | Jump | Branch) -> Iterator[CText]:
+        match op:
+            case Cfg(blocks):
+                self.args |= {block.label: block.args for block in blocks}
+                for block in blocks:
+                    yield c("  block_{}:;", block.label)
+                    yield from self.region(block.ops)
+            case Jump(target, args):
+                yield from self.moved(args, self.args[target])
+                yield c("  goto block_{};", target)
+            case Branch(condition, then, then_args, orelse, else_args):
+                yield c("  if ({}) {{", self.name(condition))
+                yield from self.moved(then_args, self.args[then])
+                yield c("  goto block_{};", then)
+                yield c("  }}")
+                yield from self.moved(else_args, self.args[orelse])
+                yield c("  goto block_{};", orelse)
+
+    def exit(self, state: int) -> int:
+        number = self.ways.of_state[state]
+        self.used.add(number)
+        return number
+
+    def pinned(self, op: Op) -> Iterator[CText]:
+        """Ops that may set flags are computed before the flags are looked at, also where nothing reads their results."""
+        if self.target.checks_flags:
+            read = {value for each in (*self.flagged, op) for value in uses(each)}
+            for each in self.flagged:
+                (result,) = results(each)
+                if result not in read:
+                    yield c("  NPC_PIN({});", self.name(result))
+        self.flagged = []
+
+    # --- ops without regions
+
+    def plain(self, op: Op) -> Iterator[CText]:
+        line = op.at.line  # type: ignore[attr-defined]
+        match op:
+            case FrameState():
+                pass
+            case Check(condition, state):
+                yield c("  if (NPC_UNLIKELY(!{})) goto exit_{};", self.name(condition), self.exit(state))
+            case Poll(state):
+                yield c("  NPC_POLL(exit_{});", self.exit(state))
+            case FpClear():
+                if self.target.checks_flags:
+                    yield from self.pinned(op)
+                    yield c("  npc_clear_flags();")
+            case FpCheck(state, errors):
+                yield from self.pinned(op)
+                if self.target.checks_flags and errors:
+                    bits = joined(" | ", [c(f"NPC_{name.upper()}") for name, bit in FP_ERRORS.items() if errors & bit])
+                    yield c("  if (NPC_UNLIKELY(npc_flags() & reported & ({}))) goto exit_{};", bits, self.exit(state))
+            case Constant(result, value):
+                yield self.set(result, number(value))
+            case Let(result, row, args):
+                kinds = [kind for arg in args if isinstance(kind := self.program.types[arg], Scalar)]
+                yield self.set(result, primitive(self.target, row, [self.name(arg) for arg in args], kinds, line))
+                if sets_flags(row, self.program.types[result]):
+                    self.flagged.append(op)
+            case Call(result, routine, args):
+                yield self.set(result, c("npc_{}({})", c(routine), joined(", ", self.vectors(args))))
+                self.flagged.append(op)
+            case Size() | Load() | Store() | View():
+                yield from self.memory(op)
+            case Alloc():
+                yield from self.alloc(op, line)
+            case NewList() | Append():
+                yield from self.lists(op, line)
+            case _:
+                raise Unsupported(f"{type(op).__name__}", line)
+
+    def vectors(self, args: list[int]) -> Iterator[CText]:
+        for arg in args:
+            name = self.name(arg)
+            yield c("{}.data, {}.n[0], {}.s[0]", name, name, name)
+
+    def memory(self, op: Size | Load | Store | View) -> Iterator[CText]:
+        kind = self.program.types[op.array]
+        match op:
+            case Size(result, array, axis):
+                field_text = "{} = {}->length" if isinstance(kind, List) else f"{{}} = {{}}.n[{axis}]"
+                yield c(f"  {field_text};", self.name(result), self.name(array))
+            case Load(result, array, index):
+                yield self.set(result, self.element(array, index))
+            case Store(array, index, value):
+                yield c("  {} = {};", self.element(array, index), self.name(value))
+            case View():
+                yield from self.view(op)
+
+    def element(self, array: int, index: list[int]) -> CText:
+        kind, name = self.program.types[array], self.name(array)
+        if isinstance(kind, List):
+            return c("(({}*){}->data)[{}]", c(C_TYPES[kind.element]), name, self.name(index[0]))
+        assert isinstance(kind, Memref), kind
+        element = c(ELEMENT_TYPES[kind.element])
+        if kind.contiguous:
+            place = self.name(index[0])
+            for axis, i in enumerate(index[1:], 1):
+                place = c("({}) * {}.n[{}] + {}", place, name, axis, self.name(i))
+            return c("(({}*){}.data)[{}]", element, name, place)
+        offsets = [c("{} * {}.s[{}]", self.name(i), name, axis) for axis, i in enumerate(index)]
+        return c("*({}*)({}.data + {})", element, name, joined(" + ", offsets))
+
+    def view(self, op: View) -> Iterator[CText]:
+        name, base = self.name(op.result), self.name(op.array)
+        offsets = [c("{} * {}.s[{}]", self.name(start), base, axis) for axis, start in enumerate(op.starts)]
+        data = (name, base, joined(" + ", offsets), name, base, name)
+        yield c("  {}.data = {}.data + {}; {}.owner = {}.owner; {}.is_view = 1;", *data)
+        kept = [axis for axis, is_kept in enumerate(op.kept) if is_kept]
+        for k, (axis, size) in enumerate(zip(kept, op.sizes, strict=True)):
+            yield c("  {}.n[{}] = {}; {}.s[{}] = {}.s[{}];", name, k, self.name(size), name, k, base, axis)
+
+    def alloc(self, op: Alloc, line: int) -> Iterator[CText]:
+        if Ability.ALLOCATE not in self.target.abilities:
+            raise Unsupported(f"{self.target.name} has no {Ability.ALLOCATE.value}", line)
+        kind, name = self.program.types[op.result], self.name(op.result)
+        assert isinstance(kind, Memref), kind
+        stride = c("(npc_i64)sizeof({})", c(ELEMENT_TYPES[kind.element]))
+        for axis in reversed(range(kind.rank)):
+            yield c("  {}.n[{}] = {}; {}.s[{}] = {};", name, axis, self.name(op.sizes[axis]), name, axis, stride)
+            stride = c("{}.s[{}] * {}.n[{}]", name, axis, name, axis)
+        yield c("  NPC_ALLOCATE({}, {}, {});", name, stride, int(op.zeroed))
+
+    def lists(self, op: NewList | Append, line: int) -> Iterator[CText]:
+        if Ability.LISTS not in self.target.abilities:
+            raise Unsupported(f"{self.target.name} has no {Ability.LISTS.value}", line)
+        match op:
+            case NewList(result):
+                yield c("  NPC_NEW_LIST({});", self.name(result))
+            case Append(items, value):
+                kind = self.program.types[items]
+                assert isinstance(kind, List), kind
+                yield c("  NPC_APPEND({}, {}, {});", c(C_TYPES[kind.element]), self.name(items), self.name(value))
+
+
+def field_of(kind: Scalar) -> CText:
+    return c("d" if kind.kind in (Kind.FLOAT, Kind.F64) else "i")
+
+
+def literal(text: str) -> str:
+    """A text in which braces stand for themselves, as a template."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def number(value: Literal) -> CText:
+    match value:
+        case bool():
+            return c(str(int(value)))
+        case int():
+            return c(f"{value}LL" if value > -(2**63) else "(-9223372036854775807LL - 1)")
+        case float() if value != value:
+            return c("NPC_NAN")
+        case float() if value in (float("inf"), -float("inf")):
+            return c("NPC_INFINITY" if value > 0 else "-NPC_INFINITY")
+        case float():
+            return c(value.hex())
+    raise Unsupported(f"the constant {value}", 0)

@@ -1,0 +1,209 @@
+"""The blocks of a program while they are made: one for each instruction and version key, with frame states at its Points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from npcompile.tensor_core.loop_ir.ops import (
+    ALL_ERRORS,
+    FP_ERRORS,
+    NOWHERE,
+    Block,
+    Branch,
+    Check,
+    Constant,
+    FpCheck,
+    FpClear,
+    FrameState,
+    Jump,
+    Let,
+    Op,
+    Place,
+    Poll,
+    Program,
+)
+from npcompile.tensor_core.loop_ir.rows import result_type, sets_flags
+from npcompile.tensor_core.loop_ir.states import Literal, Mode, Slot
+from npcompile.tensor_core.loop_ir.types import BOOL, PYTHON, Scalar, Type
+from npcompile.tracer.bytecode.analysis import CodeFacts
+from npcompile.tracer.loop_ir.abstract import Abstract, EnteredErrorState, Key, Unsupported, key_of, leaves, rebuilt, recipe_of
+
+MOST_BLOCKS = 400
+
+
+@dataclass(slots=True)
+class Frame:
+    """Python's frame before an instruction."""
+
+    index: int
+    stack: list[Abstract]
+    locals: dict[int, Abstract]  # by slot, those that are bound and may be read
+
+    def copy(self) -> Frame:
+        return Frame(self.index, list(self.stack), dict(self.locals))
+
+    def parts(self) -> Iterator[Abstract]:
+        yield from self.stack
+        yield from (self.locals[slot] for slot in sorted(self.locals))
+
+
+@dataclass(slots=True)
+class Point:
+    """Where the next frame state stands, if a Check needs it: the frame, and a place in the block's ops."""
+
+    frame: Frame
+    position: int
+    name: int | None = None
+
+
+@dataclass(slots=True)
+class Begun:
+    """A block that has no ops yet, and Python's frame there."""
+
+    block: Block
+    frame: Frame
+
+
+@dataclass(slots=True)
+class Builder:
+    program: Program
+    facts: CodeFacts
+    blocks: list[Block] = field(default_factory=list)
+    versions: dict[tuple[int, Key], int] = field(default_factory=dict)  # labels
+    pending: list[Begun] = field(default_factory=list)
+    constants: dict[int, Literal] = field(default_factory=dict)
+    block: Block = field(default_factory=lambda: Block(0, [], []))
+    frame: Frame = field(default_factory=lambda: Frame(0, [], {}))
+    point: Point | None = None
+    flagged: bool = False  # has an op since the last FpCheck set flags, perhaps?
+    at: Place = NOWHERE
+
+    # --- values
+
+    def new(self, kind: Type, name: str = "") -> int:
+        return self.program.new(kind, name)
+
+    def type(self, value: int) -> Type:
+        return self.program.types[value]
+
+    def emit(self, op: Op) -> None:
+        self.block.ops.append(op)
+
+    def constant(self, value: Literal) -> int:
+        result = self.new(Scalar(PYTHON[type(value)]))
+        self.emit(Constant(result, value, self.at))
+        self.constants[result] = value
+        return result
+
+    def let(self, op: str, *args: int) -> int:
+        kind = result_type(op, [self.type(arg) for arg in args])
+        if kind is None:
+            raise Unsupported(f"{op} of {', '.join(str(self.type(arg)) for arg in args)}")
+        result = self.new(kind)
+        self.emit(Let(result, op, list(args), self.at))
+        self.flagged |= sets_flags(op, kind)
+        return result
+
+    # --- leaving
+
+    def begin_point(self, index: int) -> None:
+        """From here on checks leave at the frame as it is now, before instruction `index`."""
+        frame = self.frame.copy()
+        frame.index = index
+        live = self.facts.live[index]
+        frame.locals = {slot: x for slot, x in frame.locals.items() if self.facts.slots[slot] in live}
+        self.point = Point(frame, len(self.block.ops))
+
+    def state(self) -> int:
+        """The name of the frame state that checks leave at: it is made when first asked for."""
+        point = self.point
+        assert point is not None
+        if point.name is None:
+            frame = point.frame
+            if not self.facts.enterable[frame.index]:
+                raise Unsupported("execution cannot be left here")
+            point.name = self.program.new_state()
+            slots = [Slot(slot, recipe_of(frame.locals[slot])) for slot in sorted(frame.locals)]
+            op = FrameState(point.name, frame.index, [recipe_of(x) for x in frame.stack], slots, self.at)
+            self.block.ops.insert(point.position, op)
+        return point.name
+
+    def check(self, condition: int) -> None:
+        if self.constants.get(condition) is not True:
+            self.emit(Check(condition, self.state(), self.at))
+
+    def check_not(self, condition: int) -> None:
+        self.check(self.let("logical_not", condition))
+
+    def poll(self) -> None:
+        self.emit(Poll(self.state(), self.at))
+
+    def errors(self) -> int:
+        """The floating-point errors that NumPy reports here, as bits, unless its caller has it ignore them."""
+        mask = ALL_ERRORS
+        for x in self.frame.stack:
+            if isinstance(x, EnteredErrorState):
+                for name, bit in FP_ERRORS.items():
+                    mask &= ~bit if getattr(x.modes, name) is Mode.IGNORE else ALL_ERRORS
+        return mask
+
+    def flush(self) -> None:
+        """Look at the flags: before what Python must not do twice, and before execution goes elsewhere."""
+        if self.flagged:
+            self.emit(FpCheck(self.state(), self.errors(), self.at))
+            self.flagged = False
+
+    def forget_flags(self) -> None:
+        self.emit(FpClear(self.at))
+        self.flagged = False
+
+    def effect(self, op: Op) -> None:
+        """An op that Python must not do again."""
+        self.flush()
+        self.emit(op)
+        self.begin_point(self.frame.index + 1)
+
+    # --- blocks
+
+    def goto(self, index: int) -> tuple[int, list[int]]:
+        """The version of instruction `index` for the frame as it is, and the arguments that it takes."""
+        live = self.facts.live[index]
+        frame = Frame(index, self.frame.stack, {k: x for k, x in self.frame.locals.items() if self.facts.slots[k] in live})
+        key: Key = (tuple(sorted(frame.locals)), *(key_of(x, self.program.types) for x in frame.parts()))
+        label = self.versions.get((index, key))
+        if label is None:
+            begun = self.new_block(frame)
+            self.pending.append(begun)
+            label = self.versions[index, key] = begun.block.label
+        return label, self.values(frame)
+
+    def values(self, frame: Frame) -> list[int]:
+        """All values of a frame: the arguments of a block that goes on with it."""
+        return [value for x in frame.parts() for value in leaves(x)]
+
+    def new_block(self, frame: Frame) -> Begun:
+        """A block with an argument for each value of the frame, so that it reads nothing of other blocks."""
+        if len(self.blocks) > MOST_BLOCKS:
+            raise Unsupported("too many versions of its instructions")
+        block = Block(self.program.new_label(), [], [])
+
+        def renamed(x: Abstract, hint: str) -> Abstract:
+            values = [self.new(self.type(value), hint or self.program.names.get(value, "")) for value in leaves(x)]
+            block.args += values
+            return rebuilt(x, iter(values))
+
+        stack = [renamed(x, "") for x in frame.stack]
+        slots = {slot: renamed(frame.locals[slot], self.facts.slots[slot]) for slot in sorted(frame.locals)}
+        self.blocks.append(block)
+        return Begun(block, Frame(frame.index, stack, slots))
+
+    def jump(self, index: int) -> None:
+        self.flush()
+        self.emit(Jump(*self.goto(index), self.at))
+
+    def branch(self, condition: int, then: int, orelse: int) -> None:
+        self.flush()
+        if self.type(condition) != BOOL and not (isinstance(kind := self.type(condition), Scalar) and kind.kind.value == "b1"):
+            condition = self.let("truth", condition)
+        self.emit(Branch(condition, *self.goto(then), *self.goto(orelse), self.at))

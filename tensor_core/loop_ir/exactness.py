@@ -1,0 +1,165 @@
+"""The rules that make leaving a program exact, as a flow of facts through regions and blocks.
+
+Two facts hold at a place: the frame states that Python may still go on at, since nothing has happened after them that it must not
+do twice; and whether floating-point flags may be set that nobody has looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from npcompile.tensor_core.loop_ir.flow import edges_of, flow_of
+from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.invalid import Invalid, Rule
+from npcompile.tensor_core.loop_ir.ops import (
+    Again,
+    Append,
+    Break,
+    Call,
+    Cfg,
+    Check,
+    For,
+    FpCheck,
+    FpClear,
+    FrameState,
+    If,
+    Let,
+    Op,
+    Poll,
+    Program,
+    Region,
+    Return,
+    Scope,
+    SideExit,
+    Store,
+    While,
+    Yield,
+)
+from npcompile.tensor_core.loop_ir.rows import sets_flags
+
+
+def verify_exactness(program: Program) -> None:
+    """Raises Invalid where a Check could not be left exactly, or where a floating-point error could be lost."""
+    Exactness(program).region(program.body, Facts(frozenset(), False))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    states: frozenset[int]  # that may be gone on at
+    flagged: bool
+
+
+def met(one: Facts | None, other: Facts | None) -> Facts | None:
+    """What holds where two ways meet."""
+    if one is None or other is None:
+        return one or other
+    return Facts(one.states & other.states, one.flagged or other.flagged)
+
+
+def has_effect(region: Region) -> bool:
+    """Does it do what Python must not do twice?"""
+    return any(isinstance(op, Store | Append) for op in walk(region))
+
+
+@dataclass(slots=True)
+class Exactness:
+    program: Program
+    breaks: dict[int, Facts | None] = field(default_factory=dict)  # by label: what holds where a Scope is left
+    agains: dict[int, Facts | None] = field(default_factory=dict)
+
+    def region(self, region: Region, facts: Facts) -> Facts | None:
+        """What holds where the region yields. None where it does not."""
+        now: Facts | None = facts
+        for op in region:
+            assert now is not None, op
+            if isinstance(op, Yield):
+                return now
+            now = self.op(op, now)
+        return None
+
+    def op(self, op: Op, now: Facts) -> Facts | None:
+        """What holds after an op. None where execution does not go on there."""
+        match op:
+            case FrameState(name):
+                self.looked(op, now)
+                return Facts(now.states | {name}, False)
+            case Check(_, state) | Poll(state) | SideExit(state):
+                self.may_leave(op, state, now)
+                return None if isinstance(op, SideExit) else now
+            case FpCheck(state):
+                self.may_leave(op, state, now)
+                return Facts(now.states, False)
+            case FpClear():
+                return Facts(now.states, False)
+            case Store() | Append():
+                self.looked(op, now)
+                return Facts(frozenset(), False)
+            case Return():
+                self.looked(op, now)
+                return None
+            case Let(result, name):
+                return Facts(now.states, now.flagged or sets_flags(name, self.program.types[result]))
+            case Call():
+                return Facts(now.states, True)
+            case Cfg():
+                self.cfg(op, now)
+                return None
+        return self.control(op, now)
+
+    def control(self, op: Op, now: Facts) -> Facts | None:
+        match op:
+            case If():
+                return met(self.region(op.then, now), self.region(op.orelse, now))
+            case For():
+                return self.loop(op, op.body, now)
+            case While():
+                self.loop(op, op.body, now)
+                return None
+            case Scope(label):
+                self.breaks[label] = None
+                self.region(op.body, now)
+                return self.breaks[label]
+            case Break(label):
+                self.breaks[label] = met(self.breaks[label], now)
+                return None
+            case Again(label):
+                self.agains[label] = met(self.agains.get(label), now)
+                return None
+        return now
+
+    def loop(self, op: For | While, body: Region, now: Facts) -> Facts:
+        """Every iteration begins with what holds at its first and after any other."""
+        start = Facts(frozenset() if has_effect(body) else now.states, now.flagged)
+        label = op.label if isinstance(op, While) else -1
+        self.agains[label] = None
+        end = met(self.region(body, start), self.agains[label])
+        if end is not None and end.flagged and not start.flagged:
+            start = Facts(start.states, True)
+            end = met(self.region(body, start), self.agains[label])
+        return start if end is None else Facts(start.states & now.states, start.flagged or end.flagged)
+
+    def looked(self, op: Op, now: Facts) -> None:
+        if now.flagged:
+            raise Invalid(Rule.FLAGS, str(op))
+
+    def may_leave(self, op: Op, state: int, now: Facts) -> None:
+        if state not in now.states:
+            raise Invalid(Rule.EFFECT, str(op))
+
+    def cfg(self, op: Cfg, now: Facts) -> None:
+        flow = flow_of(op)
+        entering: dict[int, Facts | None] = {flow.entry: now}
+        pending = [flow.entry]
+        while pending:
+            label = pending.pop()
+            facts = entering[label]
+            assert facts is not None
+            after: Facts | None = facts
+            for each in flow.blocks[label].ops:
+                assert after is not None, each
+                after = self.op(each, after)
+            for edge in edges_of(flow.blocks[label]):
+                new = met(entering.get(edge.target), after)
+                if new != entering.get(edge.target):
+                    entering[edge.target] = new
+                    pending.append(edge.target)

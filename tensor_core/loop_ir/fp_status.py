@@ -1,0 +1,80 @@
+"""The pass that looks at floating-point flags once after a loop instead of in each iteration.
+
+Where a loop does nothing that Python must not do twice, Python can do all of it again: its Checks leave at the frame state before
+it, and its flags are looked at when it has ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npcompile.tensor_core.loop_ir.exactness import has_effect
+from npcompile.tensor_core.loop_ir.forms import regions, renumber, walk
+from npcompile.tensor_core.loop_ir.ops import (
+    Append,
+    Break,
+    Check,
+    For,
+    FpCheck,
+    FpClear,
+    FrameState,
+    Poll,
+    Program,
+    Region,
+    Return,
+    SideExit,
+    Store,
+    While,
+)
+
+
+def sink_flag_checks(program: Program) -> int:
+    """Move looks at flags out of loops, in place. How many loops."""
+    pass_ = Sinking()
+    pass_.region(program.body, None)
+    if pass_.loops:
+        renumber(program)
+    return pass_.loops
+
+
+@dataclass(slots=True)
+class Sinking:
+    loops: int = 0
+
+    def region(self, region: Region, state: int | None) -> None:
+        """`state`: a frame state that Python may go on at, where the region begins."""
+        made: Region = []
+        for op in region:
+            if isinstance(op, For) and state is not None and (errors := self.sunk(op, state)) is not None:
+                made += [op, FpCheck(state, errors, op.at)]
+                self.loops += 1
+                continue
+            made.append(op)
+            if isinstance(op, FrameState):
+                state = op.name
+            effect = isinstance(op, Store | Append) or has_effect([op])
+            for part in regions(op):
+                self.region(part, None if effect and isinstance(op, For | While) else state)
+            state = None if effect else state
+        region[:] = made
+
+    def sunk(self, op: For, state: int) -> int | None:
+        """Let a loop leave at the state before it. The errors to look for after it; None where that cannot be."""
+        inside = list(walk(op.body))
+        if has_effect(op.body) or any(isinstance(each, FpClear | Return | Break | SideExit) for each in inside):
+            return None
+        found = {each.errors for each in inside if isinstance(each, FpCheck)}
+        if len(found) != 1:
+            return None
+        strip(op.body, state)
+        return found.pop()
+
+
+def strip(region: Region, state: int) -> None:
+    """Without frame states and looks at flags; what leaves, leaves at `state`."""
+    region[:] = [op for op in region if not isinstance(op, FrameState | FpCheck)]
+    for op in region:
+        if isinstance(op, Check | Poll):
+            op.state = state
+        for part in regions(op):
+            strip(part, state)

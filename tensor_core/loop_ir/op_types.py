@@ -1,0 +1,111 @@
+"""Which types the operands and results of each op have."""
+
+from __future__ import annotations
+
+from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.invalid import Invalid, Rule
+from npcompile.tensor_core.loop_ir.ops import (
+    Alloc,
+    Append,
+    Branch,
+    Call,
+    Check,
+    Constant,
+    For,
+    If,
+    Let,
+    Load,
+    NewList,
+    Op,
+    Program,
+    Size,
+    Store,
+    View,
+)
+from npcompile.tensor_core.loop_ir.rows import result_type
+from npcompile.tensor_core.loop_ir.types import B1, BOOL, F64, INT, NUMPYS, PYTHON, Kind, List, Memref, Scalar, Type
+
+TRUTH = (BOOL, B1)
+
+
+def verify_types(program: Program) -> None:
+    """Raises Invalid where an op's operands do not fit it or its result."""
+    for op in walk(program.body):
+        Typing(program).op(op)
+
+
+class Typing:
+    __slots__ = ("types",)
+
+    def __init__(self, program: Program):
+        self.types = program.types
+
+    def must(self, rule: Rule, holds: bool, op: Op) -> None:
+        if not holds:
+            raise Invalid(rule, str(op))
+
+    def integers(self, values: list[int], op: Op) -> None:
+        self.must(Rule.TYPES, all(self.types[value] == INT for value in values), op)
+
+    def array(self, value: int, op: Op) -> Memref:
+        kind = self.types[value]
+        if not isinstance(kind, Memref):
+            raise Invalid(Rule.TYPES, str(op))
+        return kind
+
+    def op(self, op: Op) -> None:
+        types = self.types
+        match op:
+            case Constant(result, value):
+                self.must(Rule.TYPES, types[result] in (Scalar(kind := PYTHON[type(value)]), Scalar(NUMPYS[kind])), op)
+            case Let(result, name, args):
+                self.must(Rule.TYPES, types[result] == result_type(name, [types[arg] for arg in args]), op)
+            case Size(result, array, axis):
+                sized = types[array]
+                rank = sized.rank if isinstance(sized, Memref) else int(isinstance(sized, List))
+                self.must(Rule.INDEX, 0 <= axis < rank, op)
+                self.must(Rule.TYPES, types[result] == INT, op)
+            case Load(result, array, index):
+                self.element(op, array, index)
+                self.must(Rule.TYPES, types[result] == self.of_element(array, op), op)
+            case Store(array, index, value):
+                self.element(op, array, index)
+                self.must(Rule.WRITEABLE, self.array(array, op).writeable, op)
+                self.must(Rule.TYPES, types[value] == self.of_element(array, op), op)
+            case View():
+                self.view(op)
+            case Alloc(result, sizes):
+                made = self.array(result, op)
+                self.integers(sizes, op)
+                self.must(Rule.INDEX, made.rank == len(sizes), op)
+                self.must(Rule.WRITEABLE, made.contiguous and made.writeable, op)
+            case NewList(result):
+                self.must(Rule.TYPES, isinstance(types[result], List), op)
+            case Append(items, value):
+                grown = types[items]
+                self.must(Rule.TYPES, isinstance(grown, List) and types[value] == Scalar(grown.element), op)
+            case Call(result, _, args):
+                vectors = [self.array(arg, op) for arg in args]
+                self.must(Rule.TYPES, types[result] == F64 and all((v.element, v.rank) == (Kind.F64, 1) for v in vectors), op)
+            case For(_, index, start, stop):
+                self.integers([index, start, stop], op)
+            case Check(condition) | If(condition) | Branch(condition):
+                self.must(Rule.CONDITION, types[condition] in TRUTH, op)
+
+    def of_element(self, array: int, op: Op) -> Type:
+        kind = self.types[array]
+        if isinstance(kind, Memref | List):
+            return Scalar(kind.element)
+        raise Invalid(Rule.TYPES, str(op))
+
+    def element(self, op: Op, array: int, index: list[int]) -> None:
+        kind = self.types[array]
+        self.must(Rule.INDEX, len(index) == (kind.rank if isinstance(kind, Memref) else 1), op)
+        self.integers(index, op)
+
+    def view(self, op: View) -> None:
+        kind, made = self.array(op.array, op), self.array(op.result, op)
+        self.integers([*op.starts, *op.sizes], op)
+        self.must(Rule.INDEX, len(op.starts) == len(op.kept) == kind.rank and sum(op.kept) == len(op.sizes) == made.rank, op)
+        self.must(Rule.TYPES, made.element is kind.element, op)
+        self.must(Rule.WRITEABLE, kind.writeable or not made.writeable, op)

@@ -1,0 +1,72 @@
+"""The passes, in their order. Each changes a program in place and says how often it fired."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from npcompile.tensor_core.loop_ir.check_hoisting import hoist_checks
+from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.fp_status import sink_flag_checks
+from npcompile.tensor_core.loop_ir.joins import join
+from npcompile.tensor_core.loop_ir.licm import hoist_invariants
+from npcompile.tensor_core.loop_ir.ops import Program
+from npcompile.tensor_core.loop_ir.peel import peel
+from npcompile.tensor_core.loop_ir.simplify import simplify
+from npcompile.tensor_core.loop_ir.structure import structure
+from npcompile.tensor_core.loop_ir.value_ranges import value_ranges
+from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
+
+
+class Transform(Protocol):
+    """Changes a program in place. How often it fired."""
+
+    def __call__(self, program: Program, /) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    name: str
+    run: Transform
+    stage: Stage  # in which a program has to be
+
+
+PASSES = (
+    Pass("join", join, Stage.CFG),
+    Pass("peel", peel, Stage.CFG),
+    Pass("simplify", simplify, Stage.CFG),
+    Pass("structure", structure, Stage.CFG),
+    Pass("loop-invariant code", hoist_invariants, Stage.STRUCTURED),
+    Pass("value ranges", value_ranges, Stage.STRUCTURED),
+    Pass("check hoisting", hoist_checks, Stage.STRUCTURED),
+    Pass("floating-point status", sink_flag_checks, Stage.STRUCTURED),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One pass over one program."""
+
+    name: str
+    fired: int
+    ops: int  # before it
+    seconds: float
+
+
+def run_passes(program: Program, after: Callable[[Pass], None] = lambda _: None, without: str = "") -> list[Ran]:
+    """Run all passes on a program in place; `after` is called after each. `without`: the name of one to leave out.
+
+    A program that cannot be structured stays in blocks, and later passes leave it alone.
+    """
+    log = []
+    for each in PASSES:
+        if each.name == without or stage_of(program) is not each.stage:
+            continue
+        ops = sum(1 for _ in walk(program.body))
+        began = time.perf_counter()
+        fired = each.run(program)
+        log.append(Ran(each.name, fired, ops, time.perf_counter() - began))
+        after(each)
+    return log

@@ -1,0 +1,133 @@
+"""The scalar ops: one row is the whole op. A backend adds its text, keyed by the name.
+
+Names are those of NumPy's ufuncs and of the op table where these have the op. A meaning takes and gives Python's or NumPy's own
+numbers, so the meaning of a row, NumPy's floating-point errors included, is Python's and NumPy's by construction.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+import numpy as np
+
+from npcompile.tensor_core.loop_ir.types import BOOL, F64, FLOAT, I64, INT, NUMPYS, Kind, Scalar, Type
+
+Number: TypeAlias = bool | int | float | complex | np.generic
+
+
+class Rule(Enum):
+    """How the type of a result follows from those of the operands."""
+
+    PROMOTED = "promoted"  # NumPy's kind where one operand is NumPy's (NEP 50), else Python's
+    COMPARED = "compared"
+    MACHINE = "machine"  # integers and truth values of the program's own: Python's int or bool
+    FLOATING = "floating"
+    CONVERTED = "converted"  # the row says it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """One scalar op."""
+
+    name: str
+    arity: int
+    rule: Rule
+    sets_flags: bool = False  # may it set a floating-point flag that NumPy reports, where its result is NumPy's?
+    result: Scalar | None = None  # for CONVERTED, and MACHINE
+
+
+ROWS: dict[str, Row] = {}
+MEANINGS: dict[str, Callable[..., Number]] = {}  # what the interpreter calls
+ORDER = (Kind.BOOL, Kind.B1, Kind.INT, Kind.I64, Kind.FLOAT, Kind.F64, Kind.COMPLEX, Kind.C128)
+
+
+def row(
+    name: str, arity: int, evaluate: Callable[..., Number], rule: Rule, sets_flags: bool = False, result: Scalar | None = None
+) -> None:
+    ROWS[name] = Row(name, arity, rule, sets_flags, result)
+    MEANINGS[name] = evaluate
+
+
+def result_type(name: str, operands: list[Type]) -> Scalar | None:
+    """The type of `name(*operands)`. None where the row does not take these.
+
+    >>> result_type("add", [F64, INT]) == F64
+    True
+    """
+    found = ROWS.get(name)
+    if found is None or len(operands) != found.arity:
+        return None
+    scalars = [t for t in operands if isinstance(t, Scalar)]
+    if len(scalars) != len(operands) or len({t.lanes for t in scalars}) != 1:
+        return None
+    lanes = scalars[0].lanes
+    if found.rule in (Rule.MACHINE, Rule.CONVERTED):
+        return found.result and Scalar(found.result.kind, lanes)
+    kind = max((t.kind for t in scalars), key=ORDER.index)
+    if any(t.is_numpys for t in scalars):
+        kind = NUMPYS.get(kind, kind)
+    if found.rule is Rule.COMPARED:
+        return Scalar(NUMPYS[Kind.BOOL] if kind not in NUMPYS else Kind.BOOL, lanes)
+    if kind in (Kind.BOOL, Kind.B1) or found.rule is Rule.FLOATING and kind not in (Kind.FLOAT, Kind.F64):
+        return None  # arithmetic of truth values: the front end converts first
+    return Scalar(kind, lanes)
+
+
+def wrap(index: int, size: int) -> int:
+    return index + size if index < 0 else index
+
+
+def clip(bound: int, size: int) -> int:
+    return min(max(wrap(bound, size), 0), size)
+
+
+def leaves_int64(exact: Callable[[int, int], int]) -> Callable[[int, int], bool]:
+    return lambda a, b: not -(2**63) <= exact(int(a), int(b)) < 2**63
+
+
+# --- arithmetic, on numbers of Python and of NumPy
+row("add", 2, operator.add, Rule.PROMOTED, True)
+row("subtract", 2, operator.sub, Rule.PROMOTED, True)
+row("multiply", 2, operator.mul, Rule.PROMOTED, True)
+row("divide", 2, operator.truediv, Rule.FLOATING, True)  # for Python's numbers after a Check that the divisor is not 0
+row("negative", 1, operator.neg, Rule.PROMOTED)
+row("absolute", 1, abs, Rule.PROMOTED)
+row("sqrt", 1, np.sqrt, Rule.FLOATING, True)
+row("exp", 1, np.exp, Rule.FLOATING, True)
+row("sin", 1, np.sin, Rule.FLOATING, True)
+row("cos", 1, np.cos, Rule.FLOATING, True)
+# --- integers, after Checks that the divisor is positive
+row("floor_divide", 2, operator.floordiv, Rule.MACHINE, False, INT)
+row("remainder", 2, operator.mod, Rule.MACHINE, False, INT)
+# --- comparisons
+row("less", 2, operator.lt, Rule.COMPARED)
+row("less_equal", 2, operator.le, Rule.COMPARED)
+row("greater", 2, operator.gt, Rule.COMPARED)
+row("greater_equal", 2, operator.ge, Rule.COMPARED)
+row("equal", 2, operator.eq, Rule.COMPARED)
+row("not_equal", 2, operator.ne, Rule.COMPARED)
+row("truth", 1, bool, Rule.MACHINE, False, BOOL)
+row("logical_not", 1, operator.not_, Rule.MACHINE, False, BOOL)
+row("logical_and", 2, lambda a, b: bool(a) and bool(b), Rule.MACHINE, False, BOOL)
+# --- conversions
+row("to_float", 1, float, Rule.CONVERTED, False, FLOAT)
+row("to_f64", 1, np.float64, Rule.CONVERTED, False, F64)
+row("to_i64", 1, np.int64, Rule.CONVERTED, False, I64)
+row("to_int", 1, int, Rule.CONVERTED, False, INT)
+# --- the program's own integers: indices, bounds, counts
+row("wrap_index", 2, wrap, Rule.MACHINE, False, INT)  # an index that may count from the end
+row("is_index", 2, lambda index, size: 0 <= index < size, Rule.MACHINE, False, BOOL)
+row("clip_bound", 2, clip, Rule.MACHINE, False, INT)  # a slice's bound, as slice.indices has it
+row("span", 2, lambda start, stop: max(0, stop - start), Rule.MACHINE, False, INT)  # how many are in range(start, stop)
+row("add_overflows", 2, leaves_int64(operator.add), Rule.MACHINE, False, BOOL)
+row("subtract_overflows", 2, leaves_int64(operator.sub), Rule.MACHINE, False, BOOL)
+row("multiply_overflows", 2, leaves_int64(operator.mul), Rule.MACHINE, False, BOOL)
+
+
+def sets_flags(name: str, result: Type) -> bool:
+    """May `name` set a flag that NumPy reports, where its result is of this type?"""
+    return ROWS[name].sets_flags and isinstance(result, Scalar) and result.kind in (Kind.F64, Kind.C128)

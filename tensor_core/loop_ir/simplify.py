@@ -1,0 +1,235 @@
+"""Blocks with fewer arguments and ops: arguments that are always the same value, equal ops, constants, ops that nobody reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from npcompile.tensor_core.loop_ir.flow import Flow, flow_of
+from npcompile.tensor_core.loop_ir.forms import all_regions, renumber, results, substitute, substitute_all, uses, walk
+from npcompile.tensor_core.loop_ir.ops import (
+    Alloc,
+    Branch,
+    Cfg,
+    Constant,
+    Jump,
+    Let,
+    Load,
+    NewList,
+    Op,
+    Program,
+    Region,
+    Size,
+    View,
+)
+from npcompile.tensor_core.loop_ir.rows import sets_flags
+from npcompile.tensor_core.loop_ir.states import Literal
+from npcompile.tensor_core.loop_ir.types import F64, List
+
+Key: TypeAlias = tuple[str | int | Literal, ...]
+
+
+def simplify(program: Program) -> int:
+    """Simplify a program of blocks. How many ops and arguments went."""
+    (cfg,) = program.body
+    assert isinstance(cfg, Cfg), cfg
+    flow = flow_of(cfg)
+    cfg.blocks = [flow.blocks[label] for label in flow.order]
+    before = size_of(cfg)
+    drop_arguments(program, cfg, flow)
+    Numbering(program, flow).run()
+    drop_unused(program, program.body)
+    thread_jumps(cfg)
+    drop_arguments(program, cfg, flow_of(cfg))
+    after = size_of(cfg)
+    renumber(program)
+    return before - after
+
+
+def size_of(cfg: Cfg) -> int:
+    return sum(len(block.ops) + len(block.args) for block in cfg.blocks)
+
+
+# --- arguments
+
+
+def drop_arguments(program: Program, cfg: Cfg, flow: Flow) -> None:
+    """An argument that has the same value on all ways in, or itself, is that value, where this stays in scope."""
+    home = {param.value: flow.entry for param in program.params}
+    for label, block in flow.blocks.items():
+        home |= dict.fromkeys(block.args, label)
+        for op in block.ops:
+            home |= dict.fromkeys(results(op), label)
+    new: dict[int, int] = {}
+
+    def final(value: int) -> int:
+        while value in new:
+            value = new[value]
+        return value
+
+    changed = True
+    while changed:
+        changed = False
+        for label in flow.order[1:]:
+            block = flow.blocks[label]
+            for k in range(len(block.args) - 1, -1, -1):
+                arg = block.args[k]
+                given = {final(edge.args[k]) for edge in flow.edges_to[label]} - {arg}
+                if len(given) == 1 and flow.sees(label, home[value := given.pop()]):
+                    new[arg], changed = value, True
+                    del block.args[k]
+                    for edge in flow.edges_to[label]:
+                        del edge.args[k]
+    substitute_all(program.body, {value: final(value) for value in new})
+    # Lists that were replaced are not those that the edges had: argument lists are taken from the ops anew.
+    drop_unused_arguments(program, cfg)
+
+
+def drop_unused_arguments(program: Program, cfg: Cfg) -> None:
+    """Arguments that only go from block to block."""
+    flow = flow_of(cfg)
+    needed: set[int] = set()
+    pending = [value for block in cfg.blocks for op in block.ops for value in read_for_itself(op)]
+    passed: dict[int, list[int]] = {}
+    for label in flow.order:
+        for k, arg in enumerate(flow.blocks[label].args):
+            passed[arg] = [edge.args[k] for edge in flow.edges_to[label]]
+    while pending:
+        value = pending.pop()
+        if value not in needed:
+            needed.add(value)
+            pending += passed.get(value, [])
+    for label in flow.order:
+        block = flow.blocks[label]
+        for k in range(len(block.args) - 1, -1, -1):
+            if block.args[k] not in needed:
+                del block.args[k]
+                for edge in flow.edges_to[label]:
+                    del edge.args[k]
+
+
+def read_for_itself(op: Op) -> list[int]:
+    """The values that an op reads for more than to hand them to a block."""
+    match op:
+        case Jump():
+            return []
+        case Branch(condition):
+            return [condition]
+    return uses(op)
+
+
+def thread_jumps(cfg: Cfg) -> None:
+    """Who goes to a block that only jumps goes where that jumps to. The end of an iteration stays: an inner loop ends there."""
+    flow = flow_of(cfg)
+    jumps = {block.label: block.ops[0] for block in cfg.blocks if isinstance(block.ops[0], Jump)}
+    empty = {label: flow.blocks[label] for label, jump in jumps.items() if flow.number[jump.target] > flow.number[label]}
+
+    def threaded(label: int, args: list[int]) -> tuple[int, list[int]]:
+        while label in empty:
+            new = dict(zip(empty[label].args, args, strict=True))
+            jump = jumps[label]
+            label, args = jump.target, [new.get(value, value) for value in jump.args]
+        return label, list(args)
+
+    for block in cfg.blocks:
+        match block.ops[-1]:
+            case Jump() as jump:
+                jump.target, jump.args = threaded(jump.target, jump.args)
+            case Branch() as branch:
+                branch.then, branch.then_args = threaded(branch.then, branch.then_args)
+                branch.orelse, branch.else_args = threaded(branch.orelse, branch.else_args)
+    reached = flow_of(cfg)
+    cfg.blocks = [reached.blocks[label] for label in reached.order]
+
+
+# --- equal ops
+
+
+@dataclass(slots=True)
+class Numbering:
+    """Ops that compute what one before them, in a block that dominates theirs, has computed."""
+
+    program: Program
+    flow: Flow
+    new: dict[int, int] = field(default_factory=dict)
+    constants: dict[int, Literal] = field(default_factory=dict)
+    allocs: dict[int, Alloc] = field(default_factory=dict)
+
+    def run(self) -> None:
+        known: dict[int, dict[Key, int]] = {}
+        for label in self.flow.order:
+            above = self.flow.dominator[label]
+            inherited = known.get(above, {}) if label != above and self.flow.sees(label, above) else {}
+            known[label] = self.block(self.flow.blocks[label].ops, dict(inherited))
+
+    def block(self, ops: Region, known: dict[Key, int]) -> dict[Key, int]:
+        kept: Region = []
+        for op in ops:
+            if self.new:
+                substitute(op, self.new)
+            found = self.folded(op)
+            if found is None and (key := self.key(op)) is not None:
+                found = known.setdefault(key, results(op)[0])
+                found = None if found == results(op)[0] else found
+            if found is None:
+                kept.append(op)
+            else:
+                self.new[results(op)[0]] = found
+        ops[:] = kept
+        return known
+
+    def folded(self, op: Op) -> int | None:
+        """An older value that this op's result equals."""
+        match op:
+            case Constant(result, value):
+                self.constants[result] = value
+            case Alloc(result):
+                self.allocs[result] = op
+            case Size(_, array, axis) if array in self.allocs:
+                return self.allocs[array].sizes[axis]
+            case Let(_, "to_f64", [a]) if self.program.types[a] == F64:
+                return a
+            case Let(_, "add", [a, b]) if self.is_zero(a):
+                return b
+            case Let(_, "add" | "subtract", [a, b]) if self.is_zero(b):
+                return a
+        return None
+
+    def is_zero(self, value: int) -> bool:
+        return type(found := self.constants.get(value)) is int and found == 0
+
+    def key(self, op: Op) -> Key | None:
+        match op:
+            case Constant(result, value):
+                return ("constant", str(self.program.types[result]), repr(value))
+            case Size(_, array, axis) if not isinstance(self.program.types[array], List):
+                return ("size", array, axis)
+            case Let(result, name, args) if not sets_flags(name, self.program.types[result]):
+                return (name, *args)
+        return None
+
+
+# --- ops that nobody reads
+
+
+def drop_unused(program: Program, region: Region) -> int:
+    """Ops without an effect whose results are read nowhere. One that may set a flag is kept: NumPy reports it. How many went."""
+    needed: set[int] = set()
+    unused: set[int] = set()  # ids: ops are compared by what they hold
+
+    def is_needed(op: Op) -> bool:
+        match op:
+            case Constant(result) | Size(result) | Load(result) | View(result) | Alloc(result) | NewList(result):
+                return result in needed
+            case Let(result, name):
+                return result in needed or sets_flags(name, program.types[result])
+        return True
+
+    for op in reversed(list(walk(region))):  # a value is defined before it is used, also where blocks are in their order
+        if is_needed(op):
+            needed.update(uses(op))
+        else:
+            unused.add(id(op))
+    for part in all_regions(region):
+        part[:] = [op for op in part if id(op) not in unused]
+    return len(unused)
