@@ -48,7 +48,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 )
 from npcompile.tensor_core.loop_ir.rows import sets_flags
 from npcompile.tensor_core.loop_ir.states import Literal
-from npcompile.tensor_core.loop_ir.types import Kind, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import F64, Kind, List, Memref, Scalar, Type
 
 RANKS = range(1, 9)
 
@@ -281,11 +281,16 @@ class Statements:
                     yield c("  if (NPC_UNLIKELY(npc_flags() & reported & ({}))) goto exit_{};", bits, self.exit(state))
             case Constant(result, value):
                 yield self.set(result, number(value))
+                if self.program.types[result] == F64 and self.target.checks_flags:
+                    yield c("  NPC_HIDE({});", self.name(result))
             case Let(result, row, args):
                 kinds = [kind for arg in args if isinstance(kind := self.program.types[arg], Scalar)]
                 yield self.set(result, primitive(self.target, row, [self.name(arg) for arg in args], kinds, line))
                 if sets_flags(row, self.program.types[result]):
                     self.flagged.append(op)
+                if row == "to_f64" and self.target.checks_flags:
+                    # A compiler sets no flags for what it computes itself: NumPy's numbers are never known to it.
+                    yield c("  NPC_HIDE({});", self.name(result))
             case Call(result, routine, args):
                 yield self.set(result, c("npc_{}({})", c(routine), joined(", ", self.vectors(args))))
                 self.flagged.append(op)

@@ -53,6 +53,7 @@ PRIMITIVES: Mapping[str, str] = {
     "divide": "{} / {}",
     "negative": "-{}",
     "absolute": "fabs({})",
+    "sign": "npc_sign({})",
     "sqrt": "sqrt({})",
     "exp": "exp({})",
     "sin": "sin({})",
@@ -80,12 +81,13 @@ PRIMITIVES: Mapping[str, str] = {
     "subtract_overflows": "npc_subtract_overflows({}, {})",
     "multiply_overflows": "npc_multiply_overflows({}, {})",
 }
-# Integers of the program, the same everywhere. `NPC_INLINE` is the target's.
-INTEGER_HELPERS = """NPC_INLINE npc_i64 npc_floor_divide(npc_i64 a, npc_i64 b) { return a / b - (a % b < 0); } /* b > 0 */
+# The same everywhere. `NPC_INLINE` is the target's.
+SHARED_HELPERS = """NPC_INLINE npc_i64 npc_floor_divide(npc_i64 a, npc_i64 b) { return a / b - (a % b < 0); } /* b > 0 */
 NPC_INLINE npc_i64 npc_remainder(npc_i64 a, npc_i64 b) { const npc_i64 r = a % b; return r < 0 ? r + b : r; }
 NPC_INLINE npc_i64 npc_wrap(npc_i64 i, npc_i64 n) { return i < 0 ? i + n : i; }
 NPC_INLINE int npc_is_index(npc_i64 i, npc_i64 n) { return (unsigned long long)i < (unsigned long long)n; }
 NPC_INLINE npc_i64 npc_clip(npc_i64 i, npc_i64 n) { i = npc_wrap(i, n); return i < 0 ? 0 : i > n ? n : i; }
+NPC_INLINE double npc_sign(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x == 0 ? 0.0 : x; }
 NPC_INLINE npc_i64 npc_span(npc_i64 a, npc_i64 b) { return a < b ? b - a : 0; }
 """
 

@@ -25,6 +25,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     If,
     Let,
     Op,
+    Policy,
     Poll,
     Program,
     Region,
@@ -40,7 +41,8 @@ from npcompile.tensor_core.loop_ir.rows import sets_flags
 
 def verify_exactness(program: Program) -> None:
     """Raises Invalid where a Check could not be left exactly, or where a floating-point error could be lost."""
-    Exactness(program).region(program.body, Facts(frozenset(), False))
+    if program.policy is Policy.RESUME:  # else all that was done is undone
+        Exactness(program).region(program.body, Facts(frozenset(), False))
 
 
 @dataclass(frozen=True, slots=True)

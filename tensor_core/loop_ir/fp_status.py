@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from npcompile.tensor_core.loop_ir.exactness import has_effect
 from npcompile.tensor_core.loop_ir.forms import regions, renumber, walk
 from npcompile.tensor_core.loop_ir.ops import (
+    Again,
     Append,
     Break,
     Check,
@@ -22,6 +23,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Program,
     Region,
     Return,
+    Scope,
     SideExit,
     Store,
     While,
@@ -61,7 +63,9 @@ class Sinking:
     def sunk(self, op: For, state: int) -> int | None:
         """Let a loop leave at the state before it. The errors to look for after it; None where that cannot be."""
         inside = list(walk(op.body))
-        if has_effect(op.body) or any(isinstance(each, FpClear | Return | Break | SideExit) for each in inside):
+        own = {each.label for each in inside if isinstance(each, Scope | While)}
+        leaves = any(isinstance(each, Break | Again) and each.target not in own for each in inside)
+        if leaves or has_effect(op.body) or any(isinstance(each, FpClear | Return | SideExit) for each in inside):
             return None
         found = {each.errors for each in inside if isinstance(each, FpCheck)}
         if len(found) != 1:

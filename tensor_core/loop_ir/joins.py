@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.flow import edges_of
-from npcompile.tensor_core.loop_ir.forms import FORMS, renumber, results, uses
+from npcompile.tensor_core.loop_ir.forms import FORMS, recipes, renumber, results, uses
 from npcompile.tensor_core.loop_ir.ops import Block, Branch, Cfg, Constant, FrameState, Jump, Let, Op, Program, Return
-from npcompile.tensor_core.loop_ir.states import Recipe, Slot, Tagged, TupleOf, Use
+from npcompile.tensor_core.loop_ir.states import Recipe, Slot, Tagged, TupleOf, Use, substituted
 from npcompile.tensor_core.loop_ir.types import BOOL, F64, FLOAT
 
 
@@ -93,25 +93,25 @@ class Comparison:
         differ = any(types_differ(self.program, a, b) for a, b in zip(uses(x), uses(y)))
         if differ and not isinstance(x, Let | FrameState | Jump | Branch | Return):
             return False
-        if isinstance(x, Return) and differ:
-            return False  # it would need a recipe of its own
         types = self.program.types
         if [types[value] for value in results(x)] != [types[value] for value in results(y)]:
             return False
         self.same |= zip(results(x), results(y))
         match x, y:
+            case Return(), Return():
+                return self.same_recipes(x, y)
             case Jump(), Jump():
                 return self.same_blocks(x.target, y.target)
             case Branch(), Branch():
                 return self.same_blocks(x.then, y.then) and self.same_blocks(x.orelse, y.orelse)
             case FrameState(), FrameState():
                 self.same[-1 - x.name] = -1 - y.name
-                return (
-                    x.point == y.point
-                    and len(x.stack) == len(y.stack)
-                    and [s.index for s in x.locals] == [s.index for s in y.locals]
-                )
+                same_slots = [slot.index for slot in x.locals] == [slot.index for slot in y.locals]
+                return x.point == y.point and same_slots and self.same_recipes(x, y)
         return self.same_fields(x, y)
+
+    def same_recipes(self, x: Op, y: Op) -> bool:
+        return [substituted(recipe, self.same) for recipe in recipes(x)] == list(recipes(y))
 
     def same_fields(self, x: Op, y: Op) -> bool:
         """The fields that are neither values nor places: states, names, numbers."""
@@ -146,9 +146,12 @@ class Joining:
                 self.redirect(block)
         for label in self.pairs.of.values():
             for op in blocks[label].ops:
-                if isinstance(op, FrameState):
-                    op.stack = [self.tagged(recipe) for recipe in op.stack]
-                    op.locals = [Slot(slot.index, self.tagged(slot.recipe)) for slot in op.locals]
+                match op:
+                    case FrameState():
+                        op.stack = [self.tagged(recipe) for recipe in op.stack]
+                        op.locals = [Slot(slot.index, self.tagged(slot.recipe)) for slot in op.locals]
+                    case Return():
+                        op.value = self.tagged(op.value)
         self.cfg.blocks = [block for block in self.cfg.blocks if block.label not in self.pairs.of]
 
     def redirect(self, block: Block) -> None:

@@ -13,7 +13,7 @@ from npcompile.tensor_core.loop_ir.ops import Constant, For, Let, Op, Program, R
 from npcompile.tensor_core.loop_ir.rows import sets_flags
 from npcompile.tensor_core.loop_ir.types import List
 
-TRAPS = ("floor_divide", "remainder")  # where the divisor is 0, which a Check has excluded inside
+TRAPS = ("divide", "floor_divide", "remainder")  # where the divisor is 0, which a Check has excluded inside
 
 
 def hoist_invariants(program: Program) -> int:

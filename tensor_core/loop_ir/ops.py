@@ -323,7 +323,14 @@ class Param:
     """An argument of the program."""
 
     value: Value
-    slot: int  # of the function's locals
+    slot: int | None  # of the function's locals, if it is one
+
+
+class Policy(Enum):
+    """What it means to leave a program where a Check fails."""
+
+    RESUME = "resume"  # Python goes on at the state
+    ABORT = "abort"  # the caller restores what was written, and Python does all of it again
 
 
 @dataclass(slots=True)
@@ -338,6 +345,7 @@ class Program:
     body: Region = field(default_factory=list)
     labels: int = 0  # so many are used
     states: int = 0
+    policy: Policy = Policy.RESUME
 
     def new(self, kind: Type, name: str = "") -> Value:
         self.types.append(kind)

@@ -20,6 +20,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Op,
     Param,
     Place,
+    Policy,
     Program,
     Region,
     Return,
@@ -77,13 +78,19 @@ class Parser:
         params = []
         for arg, slot in zip(function.args.args, function.args.defaults, strict=True):
             assert arg.annotation is not None, arg.arg
-            params.append(Param(self.define(arg.arg, self.type(arg.annotation)), self.integer(slot)))
+            params.append(
+                Param(
+                    self.define(arg.arg, self.type(arg.annotation)),
+                    None if isinstance(slot, ast.Constant) and slot.value is None else self.integer(slot),
+                )
+            )
         body = self.region(function.body)
         count = max(self.values, default=-1) + 1
         if missing := set(range(count)) - set(self.values):
             raise ParseError(f"values without a definition: {sorted(missing)}")
         types, names = [self.values[k][0] for k in range(count)], {k: hint for k in range(count) if (hint := self.values[k][1])}
-        return Program(function.name, self.file, params, types, names, body, self.labels, self.states)
+        policy = [Policy(each.id) for each in function.decorator_list if isinstance(each, ast.Name)]
+        return Program(function.name, self.file, params, types, names, body, self.labels, self.states, *policy)
 
     # --- names, types, places
 
@@ -204,6 +211,8 @@ class Parser:
             case ast.Name(word) if word in CLASSES:
                 kind = CLASSES[word]
                 form = FORMS[kind]
+                if len(args) + len(defined) != len(form.names):
+                    raise self.error(function, f"{len(form.names) - len(defined)} arguments, not {len(args)}, of an op")
                 rest = iter(args)
                 values = [
                     defined[0] if name in form.results else self.field(next(rest), role)

@@ -55,6 +55,13 @@ class Ran:
     seconds: float
 
 
+def differentiable(program: Program) -> None:
+    """Run the passes before reverse mode, in place: it takes structured programs, before there are versions of loops."""
+    for each in PASSES[:6]:
+        if stage_of(program) is each.stage:
+            each.run(program)
+
+
 def run_passes(program: Program, after: Callable[[Pass], None] = lambda _: None, without: str = "") -> list[Ran]:
     """Run all passes on a program in place; `after` is called after each. `without`: the name of one to leave out.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from npcompile.tensor_core.loop_ir.forms import FORMS, results
-from npcompile.tensor_core.loop_ir.ops import Block, Cfg, For, If, Op, Place, Program, Region, Return, Scope, While, Yield
+from npcompile.tensor_core.loop_ir.ops import Block, Cfg, For, If, Op, Place, Policy, Program, Region, Return, Scope, While, Yield
 from npcompile.tensor_core.loop_ir.states import (
     ErrorState,
     Fixed,
@@ -85,6 +85,8 @@ class Printer:
     def lines(self) -> Iterator[str]:
         program = self.program
         params = ", ".join(f"{self.typed(p.value)} = {p.slot}" for p in program.params)
+        if program.policy is not Policy.RESUME:
+            yield f"@{program.policy.value}"
         yield f"def {program.name}({params}):  # {program.file}"
         yield from self.region(program.body, INDENT)
 

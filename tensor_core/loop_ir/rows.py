@@ -96,6 +96,7 @@ row("multiply", 2, operator.mul, Rule.PROMOTED, True)
 row("divide", 2, operator.truediv, Rule.FLOATING, True)  # for Python's numbers after a Check that the divisor is not 0
 row("negative", 1, operator.neg, Rule.PROMOTED)
 row("absolute", 1, abs, Rule.PROMOTED)
+row("sign", 1, np.sign, Rule.FLOATING)  # of a derivative: 0 where the operand is
 row("sqrt", 1, np.sqrt, Rule.FLOATING, True)
 row("exp", 1, np.exp, Rule.FLOATING, True)
 row("sin", 1, np.sin, Rule.FLOATING, True)

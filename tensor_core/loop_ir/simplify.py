@@ -119,10 +119,16 @@ def read_for_itself(op: Op) -> list[int]:
 
 
 def thread_jumps(cfg: Cfg) -> None:
-    """Who goes to a block that only jumps goes where that jumps to. The end of an iteration stays: an inner loop ends there."""
+    """Who goes to a block that only jumps goes where that jumps to.
+
+    The end of an iteration stays: an inner loop ends there. So does a block whose arguments are read where it dominates.
+    """
     flow = flow_of(cfg)
     jumps = {block.label: block.ops[0] for block in cfg.blocks if isinstance(block.ops[0], Jump)}
-    empty = {label: flow.blocks[label] for label, jump in jumps.items() if flow.number[jump.target] > flow.number[label]}
+    read = {value for block in cfg.blocks if block.label not in jumps for op in block.ops for value in uses(op)}
+    read |= {value for label, jump in jumps.items() for value in jump.args if value not in flow.blocks[label].args}
+    onward = [label for label, jump in jumps.items() if flow.number[jump.target] > flow.number[label]]
+    empty = {label: flow.blocks[label] for label in onward if not read.intersection(flow.blocks[label].args)}
 
     def threaded(label: int, args: list[int]) -> tuple[int, list[int]]:
         while label in empty:

@@ -64,7 +64,7 @@ class Tidier:
 
     def without(self, op: Scope) -> Region | None:
         """The body of a Scope that is left only where it ends."""
-        if not ends_with_all(op.body, Break, op.label):
+        if isinstance(op.body[0], While) or not ends_with_all(op.body, Break, op.label):
             return None
         values = self.close(op.body, Break, op.label, len(op.results))
         self.new |= {result: value for result, value in zip(op.results, values, strict=True) if result != value}
@@ -76,6 +76,8 @@ class Tidier:
         if isinstance(end, Break | Again):
             region.pop()
             return end.values
+        if isinstance(end, While):
+            return self.enclose(region, end, label)
         assert isinstance(end, If), end
         arms = []
         for arm in (end.then, end.orelse):
@@ -84,6 +86,16 @@ class Tidier:
                 arm.append(Yield(arms[-1], end.at))
         end.results = [self.program.copy(value) for value in arms[0]]
         return list(end.results)
+
+    def enclose(self, region: Region, end: While, label: int) -> list[int]:
+        """Give a While at the end of a region a Scope of its own. The results of this."""
+        leaves = [op for op in walk(end.body) if isinstance(op, Break) and op.target == label]
+        own = self.program.new_label()
+        for op in leaves:
+            op.target = own
+        values = [self.program.copy(value) for value in leaves[0].values]
+        region[-1] = Scope(own, [end], values, end.at)
+        return list(values)
 
     # --- Whiles
 
@@ -137,6 +149,8 @@ def ends_with(region: Region, kind: type[Break] | type[Again], label: int) -> bo
     end = region[-1]
     if isinstance(end, kind):
         return end.target == label  # type: ignore[attr-defined]
+    if isinstance(end, While):
+        return kind is Break and leaving(end.body, kind, label) > 0
     return isinstance(end, If) and not end.results and any(ends_with(arm, kind, label) for arm in (end.then, end.orelse))
 
 
@@ -150,6 +164,8 @@ def at_end(region: Region, kind: type[Break] | type[Again], label: int) -> int:
     end: Op = region[-1]
     if isinstance(end, If) and not end.results:
         return sum(at_end(arm, kind, label) for arm in (end.then, end.orelse))
+    if isinstance(end, While) and kind is Break:
+        return leaving(end.body, kind, label)
     return int(isinstance(end, kind) and end.target == label)  # type: ignore[attr-defined]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from npcompile.backends.loop_ir.target import INTEGER_HELPERS, Ability, Target
+from npcompile.backends.loop_ir.target import SHARED_HELPERS, Ability, Target
 
 OUT_OF_MEMORY = -1  # what the function returns instead of the number of a way out
 PATIENCE = 1 << 16  # iterations between two looks for signals
@@ -22,21 +22,27 @@ int PyErr_CheckSignals(void);
 #define NPC_UNLIKELY(c) __builtin_expect(!!(c), 0)
 #define NPC_NAN __builtin_nan("")
 #define NPC_INFINITY __builtin_inf()
-{INTEGER_HELPERS}
+{SHARED_HELPERS}
 NPC_INLINE int npc_add_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return __builtin_add_overflow(a, b, &r); }}
 NPC_INLINE int npc_subtract_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return __builtin_sub_overflow(a, b, &r); }}
 NPC_INLINE int npc_multiply_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return __builtin_mul_overflow(a, b, &r); }}
 #if defined(__x86_64__)
 enum {{ NPC_INVALID = 1, NPC_DIVIDE = 4, NPC_OVER = 8, NPC_UNDER = 16 }};
-NPC_INLINE unsigned npc_flags(void) {{ return __builtin_ia32_stmxcsr(); }}
-NPC_INLINE void npc_clear_flags(void) {{ __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() & ~63u); }}
+/* GCC makes one of two calls of __builtin_ia32_stmxcsr() with nothing but arithmetic between. */
+NPC_INLINE unsigned npc_flags(void) {{ unsigned found; __asm__ volatile("stmxcsr %0" : "=m"(found)); return found; }}
+NPC_INLINE void npc_clear_flags(void) {{
+  const unsigned cleared = npc_flags() & ~63u;
+  __asm__ volatile("ldmxcsr %0" : : "m"(cleared));
+}}
 #define NPC_PIN(x) __asm__ volatile("" : : "x"(x))
+#define NPC_HIDE(x) __asm__("" : "+x"(x))
 #else
 #include <fenv.h>
 enum {{ NPC_INVALID = FE_INVALID, NPC_DIVIDE = FE_DIVBYZERO, NPC_OVER = FE_OVERFLOW, NPC_UNDER = FE_UNDERFLOW }};
 NPC_INLINE unsigned npc_flags(void) {{ return fetestexcept(FE_ALL_EXCEPT); }}
 NPC_INLINE void npc_clear_flags(void) {{ feclearexcept(FE_ALL_EXCEPT); }}
 #define NPC_PIN(x) __asm__ volatile("" : : "g"(x))
+#define NPC_HIDE(x) __asm__("" : "+g"(x))
 #endif
 NPC_INLINE unsigned npc_hardware(npc_i64 errors) {{
   return (errors & 1 ? NPC_DIVIDE : 0) | (errors & 2 ? NPC_OVER : 0) |

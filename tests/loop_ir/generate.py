@@ -1,0 +1,118 @@
+"""Random small functions with loops, as text: numbers that change their types, indices that fail, ways out of loops."""
+
+from __future__ import annotations
+
+import random
+from types import FunctionType
+
+import numpy as np
+
+FLOATS, INTEGERS, ARRAYS = ("s", "t", "p"), ("k", "m"), ("x", "y", "z")
+
+
+class Writer:
+    """Writes one function. Every loop ends: those over conditions count down."""
+
+    def __init__(self, seed: str):
+        self.random = random.Random(seed)
+        self.lines: list[str] = []
+        self.indices: list[str] = []  # variables of the loops around
+        self.loops = 0
+
+    def pick(self, *options: str) -> str:
+        return self.random.choice(options)
+
+    def one_in(self, n: int) -> bool:
+        return self.random.randrange(n) == 0
+
+    def index(self) -> str:
+        known = self.indices[-1] if self.indices else "k"
+        return self.pick(known, known, known, f"{known} - 1", f"{known} + 1", "0", "-1", "k", "m")
+
+    def element(self) -> str:
+        return f"{self.pick(*ARRAYS)}[{self.index()}]"
+
+    def number(self, depth: int = 0) -> str:
+        if depth > 2 or self.one_in(3):
+            return self.pick(*FLOATS, "0.5", "-2.0", "0.0", self.element(), self.element())
+        if self.one_in(6):
+            return f"{self.pick('abs', 'np.sqrt', '-')}({self.number(depth + 1)})"
+        return f"({self.number(depth + 1)} {self.pick('+', '-', '*', '*', '/')} {self.number(depth + 1)})"
+
+    def integer(self) -> str:
+        return self.pick("k + 1", "k - m", "k * 3", "m % 5", "k // 2", "k + 100", *(f"{i} + k" for i in self.indices[-1:]))
+
+    def condition(self) -> str:
+        if self.one_in(3):
+            return f"{self.pick('k', *self.indices)} {self.pick('<', '==', '>=')} {self.pick('m', '3', '0')}"
+        return f"{self.number(1)} {self.pick('<', '>', '<=')} {self.number(1)}"
+
+    def block(self, depth: int, indent: str, count: int) -> None:
+        for _ in range(count):
+            self.statement(depth, indent)
+
+    def statement(self, depth: int, indent: str) -> None:
+        kind = self.random.randrange(16)
+        inside = indent + "    "
+        if kind < 4 or depth > 3:
+            self.lines.append(f"{indent}{self.pick('s', 't')} = {self.number()}")
+        elif kind < 6:
+            self.lines.append(f"{indent}{self.pick('s', 't')} {self.pick('+=', '*=')} {self.number(1)}")
+        elif kind < 9:
+            self.lines.append(f"{indent}{self.element()} = {self.number()}")
+        elif kind == 9:
+            self.lines.append(f"{indent}k = {self.integer()}")
+        elif kind == 10:
+            self.lines.append(f"{indent}x, y = y, x")
+        elif kind == 11 and self.indices:
+            self.lines += [f"{indent}if {self.condition()}:", f"{inside}{self.pick('break', 'continue')}"]
+        elif kind < 13:
+            self.lines.append(f"{indent}if {self.condition()}:")
+            self.block(depth + 1, inside, 1 + self.one_in(2))
+            if self.one_in(2):
+                self.lines.append(f"{indent}else:")
+                self.block(depth + 1, inside, 1)
+        elif kind == 13 and depth < 3:
+            self.lines += [f"{indent}try:"]
+            self.block(depth + 1, inside, 2)
+            self.lines += [f"{indent}except {self.pick('IndexError', 'ZeroDivisionError')}:", f"{inside}t = -1.0"]
+        elif self.loops < 4 and depth < 3:
+            self.loop(depth, indent)
+        else:
+            self.lines.append(f"{indent}t = {self.number(1)}")
+
+    def loop(self, depth: int, indent: str) -> None:
+        self.loops += 1
+        name, inside = f"i{self.loops}", indent + "    "
+        if self.one_in(4):
+            self.lines += [f"{indent}{name} = 0", f"{indent}while {name} < {self.pick('m', '4')} and {self.condition()}:"]
+            self.lines.append(f"{inside}{name} += 1")
+        else:
+            bounds = self.pick("x.size", "len(y)", "m", "1, x.size", "1, x.size - 1", "4", "m, -1, -1")
+            self.lines.append(f"{indent}for {name} in range({bounds}):")
+        self.indices.append(name)
+        self.block(depth + 1, inside, 1 + self.random.randrange(3))
+        self.indices.pop()
+
+    def function(self) -> str:
+        self.lines = ["def f(x, y, z, p, m):", "    s, t, k = 0.0, 1.0, 0"]
+        self.block(0, "    ", self.random.randrange(2))
+        self.loop(0, "    ")
+        self.block(0, "    ", 1)
+        self.lines.append(f"    return {self.pick('s', 't', 'k', 's, x, k', '(x, t)')}")
+        return "\n".join(self.lines) + "\n"
+
+
+def random_function(seed: str) -> tuple[FunctionType, str]:
+    text = Writer(seed).function()
+    namespace: dict[str, FunctionType] = {}
+    exec(compile(text, f"<random {seed}>", "exec"), {"np": np}, namespace)
+    return namespace["f"], text
+
+
+def random_arguments(seed: str) -> tuple[object, ...]:
+    chosen = random.Random(f"arguments {seed}")
+    sizes = [chosen.choice((5, 5, 5, 4, 1, 0)) for _ in range(3)]
+    generator = np.random.default_rng(chosen.randrange(1 << 30))
+    arrays = [generator.standard_normal(size) * chosen.choice((1.0, 1.0, 1e200)) for size in sizes]
+    return (*arrays, chosen.choice((0.5, -1.5, 0.0, 1e308)), chosen.choice((0, 1, 3, 5)))

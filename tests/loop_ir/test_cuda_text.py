@@ -1,0 +1,44 @@
+"""The programs as CUDA C++, compiled for an H100 or H200 by NVRTC's wheel, without a GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from npcompile.backends.cuda.loop_ir.nvrtc import Refused, compile_cubin
+from npcompile.backends.cuda.loop_ir.program import cuda_source
+from npcompile.backends.loop_ir.target import Unsupported
+from npcompile.tensor_core.loop_ir.pipeline import run_passes
+from npcompile.tracer.loop_ir.front_end import trace
+from tests.loop_ir.programs import CASES, NAMES, Case
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("nvidia") is None or importlib.util.find_spec("nvidia.cuda_nvrtc") is None,
+    reason="nvidia-cuda-nvrtc-cu12 is not installed: it has wheels for Linux and Windows alone",
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_programs_compile_for_a_device(case: Case) -> None:
+    program = trace(case.function, case.arguments[0]()).program
+    for _ in ("in blocks", "structured"):
+        if case.prints_on_cuda:
+            source, _ = cuda_source(program)
+            assert compile_cubin(source, 90)[:4] == b"\x7fELF"
+        else:
+            with pytest.raises(Unsupported, match="lists that grow"):
+                cuda_source(program)
+        run_passes(program)
+
+
+def test_a_refusal_says_where() -> None:
+    case = CASES[NAMES.index("crossings")]
+    with pytest.raises(Unsupported) as caught:
+        cuda_source(trace(case.function, case.arguments[0]()).program)
+    assert caught.value.line == case.function.__code__.co_firstlineno + 1
+
+
+def test_nvrtc_says_why() -> None:
+    with pytest.raises(Refused, match="undefined"):
+        compile_cubin("__global__ void f() { unknown(); }", 90)

@@ -1,0 +1,171 @@
+"""Gradients of the programs by reverse mode on the IR, against differences, in the interpreter and in C."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npcompile.backends.cpu.loop_ir.program import compile_program
+from npcompile.tensor_core.loop_ir.adjoint import adjoint
+from npcompile.tensor_core.loop_ir.interpreter import interpret
+from npcompile.tensor_core.loop_ir.ops import Policy
+from npcompile.tensor_core.loop_ir.outcome import Exited, Returned
+from npcompile.tensor_core.loop_ir.parser import parse_program
+from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
+from npcompile.tensor_core.loop_ir.printer import print_program
+from npcompile.tensor_core.loop_ir.shadows import NoDerivative
+from npcompile.tensor_core.loop_ir.verifier import verify
+from npcompile.tracer.loop_ir.front_end import trace
+from tests.loop_ir.programs import CASES, numbers
+
+Arguments = tuple[Any, ...]
+STEP = 1e-6
+
+
+def absolute_values(x, y):
+    """Every arithmetic op that has a derivative, in a loop with a condition."""
+    total = 0.0
+    for i in range(x.size):
+        a = abs(x[i]) / (1.0 + x[i] * x[i])
+        if a > 0.3:
+            a = np.sqrt(a) - np.exp(-x[i])
+        else:
+            a = np.sin(a) * np.cos(x[i]) + -a
+        y[i] = a
+        total = total + a * y[i]
+    return total
+
+
+def overwritten(x, y):
+    """An element is read, overwritten and read again, in a nest with inner bounds of its own."""
+    for i in range(1, x.size):
+        for j in range(i):
+            x[i] = x[i] * x[j] + y[j]
+        y[i] = x[i] * y[i - 1]
+
+
+def searched_sum(x):
+    """Joined versions make a loop that is not counted, and that two ways leave."""
+    s = 0.0
+    for i in range(x.size):
+        s = s + x[i] * x[i]
+        if s > 2.0:
+            break
+    return s * 2.0
+
+
+def repeated(x, n):
+    """Array views, and products of what was written before."""
+    for i in range(1, n):
+        x[i] = x[i] + x[:i] @ x[:i]
+    return x
+
+
+DIFFERENTIABLE = [
+    *((case.function, case.arguments[0]()) for case in CASES if case.has_derivative),
+    (absolute_values, (numbers(7) - 1.0, numbers(7))),
+    (overwritten, (numbers(5), numbers(5, seed=1))),
+    (repeated, (numbers(5) * 0.5, 4)),
+    (searched_sum, (numbers(9),)),
+]
+
+
+class Gradient:
+    """The adjoint of a function, for one random combination of everything that it writes and returns."""
+
+    def __init__(self, function: Any, arguments: Arguments, seed: int = 3):
+        self.function, self.arguments = function, arguments
+        traced = trace(function, arguments).program
+        differentiable(traced)
+        self.program = adjoint(traced)
+        random = np.random.default_rng(seed)
+        self.arrays = [k for k, x in enumerate(arguments) if isinstance(x, np.ndarray)]
+        self.seeds = [random.random(arguments[k].shape) for k in self.arrays]
+        result = function(*copy.deepcopy(arguments))
+        self.of_result: list[Any] = []
+        if isinstance(result, np.ndarray | float):
+            self.of_result = [random.random(np.shape(result)) if np.ndim(result) else np.float64(random.random())]
+
+    def value(self, arguments: Arguments) -> float:
+        mine = copy.deepcopy(arguments)
+        result = self.function(*mine)
+        total = sum(float((seed * mine[k]).sum()) for k, seed in zip(self.arrays, self.seeds))
+        return total + sum(float(np.sum(seed * result)) for seed in self.of_result)
+
+    def whole(self) -> list[Any]:
+        """Arguments of the adjoint."""
+        return [*copy.deepcopy(self.arguments), *(seed.copy() for seed in self.seeds), *self.of_result]
+
+    def difference(self, k: int, index: tuple[int, ...]) -> float:
+        values = []
+        for step in (STEP, -STEP):
+            moved = list(copy.deepcopy(self.arguments))
+            if index:
+                moved[k][index] += step
+            else:
+                moved[k] += step
+            values.append(self.value(tuple(moved)))
+        return (values[0] - values[1]) / (2 * STEP)
+
+    def agrees(self, outcome: object, given: list[Any]) -> None:
+        assert isinstance(outcome, Returned) and isinstance(outcome.value, tuple)
+        for shadow, k in zip(given[len(self.arguments) :], self.arrays):
+            wanted = np.array([self.difference(k, index) for index in np.ndindex(shadow.shape)]).reshape(shadow.shape)
+            np.testing.assert_allclose(shadow, wanted, rtol=1e-5, atol=1e-7)
+        numbers = [k for k, x in enumerate(self.arguments) if isinstance(x, float)]
+        for gradient, k in zip(outcome.value, numbers, strict=True):
+            np.testing.assert_allclose(gradient, self.difference(k, ()), rtol=1e-5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("function", "arguments"), DIFFERENTIABLE, ids=[f.__name__ for f, _ in DIFFERENTIABLE])
+def test_gradients_agree_with_differences(function: Any, arguments: Arguments) -> None:
+    gradient = Gradient(function, arguments)
+    verify(gradient.program)
+    assert parse_program(print_program(gradient.program)) == gradient.program
+    given = gradient.whole()
+    gradient.agrees(interpret(gradient.program, given)[0], given)
+    given = gradient.whole()
+    gradient.agrees(compile_program(gradient.program)(given).outcome, given)
+
+
+@pytest.mark.parametrize(("function", "arguments"), DIFFERENTIABLE[:3], ids=[f.__name__ for f, _ in DIFFERENTIABLE[:3]])
+def test_an_adjoint_goes_through_the_passes(function: Any, arguments: Arguments) -> None:
+    gradient = Gradient(function, arguments)
+    run_passes(gradient.program, lambda _: verify(gradient.program))
+    given = gradient.whole()
+    gradient.agrees(compile_program(gradient.program)(given).outcome, given)
+
+
+def test_a_failed_check_aborts() -> None:
+    """Python begins anew, with what the caller restores."""
+    function, arguments = DIFFERENTIABLE[1]
+    gradient = Gradient(function, arguments)
+    assert gradient.program.policy is Policy.ABORT
+    given = gradient.whole()
+    given[2] = np.zeros(3)  # out[3] is outside
+    outcome, _ = interpret(gradient.program, given)
+    assert isinstance(outcome, Exited) and outcome.point == 0 and outcome.locals[0] is given[0]
+
+
+def test_a_long_loop_makes_no_more_calls() -> None:
+    """The text of the gradient does not depend on how many iterations there are."""
+    function = DIFFERENTIABLE[0][0]
+    short, long = (Gradient(function, (numbers(n), 0.3)).program for n in (3, 1000))
+    assert short == long
+
+
+def test_what_has_no_derivative_says_where() -> None:
+    def searched(x, y):  # type: ignore[no-untyped-def]
+        for i in range(x.size):
+            if x[i] > 2.0:
+                break
+            y[i] = x[i]
+
+    program = trace(searched, (numbers(4), numbers(4))).program
+    differentiable(program)
+    with pytest.raises(NoDerivative, match="left in several places") as caught:
+        adjoint(program)
+    assert caught.value.line == searched.__code__.co_firstlineno + 1

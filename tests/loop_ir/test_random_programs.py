@@ -1,0 +1,90 @@
+"""Random functions agree with plain Python, after every pass in the interpreter, and in C.
+
+`python -m tests.loop_ir.test_random_programs N` runs N of them.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import traceback
+from collections import Counter
+
+import pytest
+
+from npcompile.backends.cpu.loop_ir.program import compile_program
+from npcompile.tensor_core.loop_ir.parser import parse_program
+from npcompile.tensor_core.loop_ir.pipeline import run_passes
+from npcompile.tensor_core.loop_ir.printer import print_program
+from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
+from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.front_end import trace
+from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted
+from tests.loop_ir.generate import random_arguments, random_function
+
+
+def agrees(seed: str, in_c: bool) -> str:
+    """Check one function. What became of it, or why it has no IR."""
+    function, text = random_function(seed)
+    cases = [random_arguments(f"{seed} {k}") for k in range(4)]
+    try:
+        program = trace(function, cases[0]).program
+    except Unsupported as error:
+        return error.reason
+    wanted = [happened(function, arguments) for arguments in cases]
+    choose = random.Random(seed)
+
+    def check(when: str) -> None:
+        try:
+            verify(program)
+        except Exception as error:
+            raise AssertionError(f"{seed} {when}\n{text}\n{print_program(program)}") from error
+        printed = print_program(program)
+        assert parse_program(printed) == program, (when, text)
+        for arguments, expected in zip(cases, wanted):
+            count = checks_in(program, arguments)
+            for leave_at in (-1, *(choose.randrange(count) for _ in range(2 if count else 0))):
+                got = happened(interpreted(function, program, leave_at), arguments)
+                assert got.same(expected), f"{seed} {when}, left at {leave_at}\n{text}{arguments}\n{got}\n{expected}"
+
+    check("traced")
+    run_passes(program, lambda each: check(each.name))  # check says which pass broke it
+    if in_c:
+        loop = compile_program(program)
+        for arguments, expected in zip(cases, wanted):
+            for leave_at in (-1, choose.randrange(10)):
+                got = happened(compiled(function, loop, leave_at), arguments)
+                assert got.same(expected), f"{seed} in C, left at {leave_at}\n{text}{arguments}\n{got}\n{expected}"
+    return "structured" if stage_of(program) is Stage.STRUCTURED else "blocks"
+
+
+@pytest.mark.parametrize("seed", [str(k) for k in range(40)])
+def test_random_programs_agree(seed: str) -> None:
+    agrees(seed, in_c=int(seed) % 3 == 0)
+
+
+def test_most_random_programs_have_ir() -> None:
+    found = Counter()
+    for seed in range(60):
+        function, _ = random_function(str(seed))
+        try:
+            trace(function, random_arguments(f"{seed} 0"))
+            found["ir"] += 1
+        except Unsupported as error:
+            found[error.reason] += 1
+    assert found["ir"] > 40, found
+
+
+def main(count: int, first: int) -> None:
+    found: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        try:
+            found[agrees(str(seed), in_c=seed % 20 == 0)] += 1
+        except Exception:
+            found["different"] += 1
+            print(f"--- {seed}\n{traceback.format_exc()[-3000:]}", flush=True)
+    print(found)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
