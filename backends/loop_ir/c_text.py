@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 
 
@@ -21,12 +22,18 @@ def c(template: str, *parts: CText | int) -> CText:
     >>> unit([c("x = {} + {};", c("y"), 1)])
     'x = y + 1;\\n'
     """
-    pieces = template.replace("{{", "\0").replace("}}", "\1").split("{}")
-    literals = [piece.replace("\0", "{").replace("\1", "}") for piece in pieces]
-    found: list[str | CText] = [literals[0]]
-    for part, literal in zip(parts, literals[1:], strict=True):
+    first, *literals = split(template)
+    found: list[str | CText] = [first]
+    for part, literal in zip(parts, literals, strict=True):
         found += [part if isinstance(part, CText) else str(part), literal]
     return CText(tuple(found))
+
+
+@lru_cache(1024)
+def split(template: str) -> tuple[str, ...]:
+    """What stands between the parts."""
+    pieces = template.replace("{{", "\0").replace("}}", "\1").split("{}")
+    return tuple(piece.replace("\0", "{").replace("\1", "}") for piece in pieces)
 
 
 def joined(separator: str, parts: Iterable[CText]) -> CText:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from npcompile.tensor_core.loop_ir.affine import Affine, Ranges
-from npcompile.tensor_core.loop_ir.forms import Cloner, renumber, substitute_all
+from npcompile.tensor_core.loop_ir.forms import Cloner, substitute_all
 from npcompile.tensor_core.loop_ir.ops import Constant, For, If, Let, Place, Program, Region, Yield
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.types import BOOL, INT
@@ -24,15 +24,12 @@ def hoist_checks(program: Program) -> int:
     pass_.region(program.body)
     if pass_.hoisted:
         drop_unused(program, program.body)
-    if pass_.tried:
-        renumber(program)
     return pass_.hoisted
 
 
 @dataclass(slots=True)
 class Hoisting(ValueRanges):
     hoisted: int = 0
-    tried: bool = False  # are there values of versions that were not taken?
 
     def region(self, region: Region) -> None:
         made: Region = []
@@ -45,7 +42,6 @@ class Hoisting(ValueRanges):
 
     def versions(self, op: For) -> Region | None:
         """The conditions, and both versions of a loop. None where no Check would go."""
-        self.tried = True
         fast = Cloner(self.program, self.program).op(op)
         assert isinstance(fast, For), fast
         ranges = Ranges(dict(self.ranges.forms), dict(self.ranges.bounds))

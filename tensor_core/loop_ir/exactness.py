@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.flow import edges_of, flow_of
-from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.forms import uses, walk
 from npcompile.tensor_core.loop_ir.invalid import Invalid, Rule
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
+    Alloc,
     Append,
     Break,
     Call,
@@ -32,6 +33,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Return,
     Scope,
     SideExit,
+    Size,
     Store,
     While,
     Yield,
@@ -42,7 +44,7 @@ from npcompile.tensor_core.loop_ir.rows import sets_flags
 def verify_exactness(program: Program) -> None:
     """Raises Invalid where a Check could not be left exactly, or where a floating-point error could be lost."""
     if program.policy is Policy.RESUME:  # else all that was done is undone
-        Exactness(program).region(program.body, Facts(frozenset(), False))
+        Exactness(program, write_only(program)).region(program.body, Facts(frozenset(), False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +60,31 @@ def met(one: Facts | None, other: Facts | None) -> Facts | None:
     return Facts(one.states & other.states, one.flagged or other.flagged)
 
 
-def has_effect(region: Region) -> bool:
+def write_only(program: Program) -> set[int]:
+    """Arrays that the program makes and only stores to: Python, which does the same again, stores the same again."""
+    ops = list(walk(program.body))
+    made = {op.result for op in ops if isinstance(op, Alloc)}
+    for op in ops:
+        match op:
+            case Store(_, index, value):
+                made.difference_update((*index, value))
+            case Size() | FrameState() | Return():
+                pass
+            case _:
+                made.difference_update(uses(op))
+    return made
+
+
+def has_effect(region: Region, only_written: set[int]) -> bool:
     """Does it do what Python must not do twice?"""
-    return any(isinstance(op, Store | Append) for op in walk(region))
+    ops = (op for op in walk(region) if isinstance(op, Store | Append))
+    return any(isinstance(op, Append) or op.array not in only_written for op in ops)
 
 
 @dataclass(slots=True)
 class Exactness:
     program: Program
+    only_written: set[int]
     breaks: dict[int, Facts | None] = field(default_factory=dict)  # by label: what holds where a Scope is left
     agains: dict[int, Facts | None] = field(default_factory=dict)
 
@@ -93,6 +112,8 @@ class Exactness:
                 return Facts(now.states, False)
             case FpClear():
                 return Facts(now.states, False)
+            case Store(array) if array in self.only_written:
+                return now
             case Store() | Append():
                 self.looked(op, now)
                 return Facts(frozenset(), False)
@@ -131,7 +152,7 @@ class Exactness:
 
     def loop(self, op: For | While, body: Region, now: Facts) -> Facts:
         """Every iteration begins with what holds at its first and after any other."""
-        start = Facts(frozenset() if has_effect(body) else now.states, now.flagged)
+        start = Facts(frozenset() if has_effect(body, self.only_written) else now.states, now.flagged)
         label = op.label if isinstance(op, While) else -1
         self.agains[label] = None
         end = met(self.region(body, start), self.agains[label])

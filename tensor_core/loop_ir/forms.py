@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass, field, fields
 
 from npcompile.tensor_core.loop_ir import ops
@@ -135,6 +134,15 @@ def substitute_all(region: Region, new: dict[int, int]) -> None:
             substitute(op, new)
 
 
+def copy(op: Op, form: Form) -> Op:
+    """The same fields in a new op: copy.copy takes four times as long."""
+    made: Op = object.__new__(type(op))
+    for name in form.names:
+        setattr(made, name, getattr(op, name))
+    made.at = op.at  # type: ignore[attr-defined]
+    return made
+
+
 @dataclass(slots=True)
 class Cloner:
     """Copies of ops with new values, labels and states for those that they define."""
@@ -153,7 +161,8 @@ class Cloner:
         return [self.op(op) for op in region]
 
     def op(self, op: Op) -> Op:
-        made, form = copy(op), FORMS[type(op)]
+        form = FORMS[type(op)]
+        made = copy(op, form)
         substitute(made, self.values)
         for name in (*form.results, *form.inner):
             setattr(made, name, self.define(getattr(op, name)))

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npcompile.tensor_core.loop_ir.exactness import has_effect
-from npcompile.tensor_core.loop_ir.forms import regions, renumber, walk
+from npcompile.tensor_core.loop_ir.exactness import has_effect, write_only
+from npcompile.tensor_core.loop_ir.forms import regions, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
-    Append,
     Break,
     Check,
     For,
@@ -25,22 +24,20 @@ from npcompile.tensor_core.loop_ir.ops import (
     Return,
     Scope,
     SideExit,
-    Store,
     While,
 )
 
 
 def sink_flag_checks(program: Program) -> int:
     """Move looks at flags out of loops, in place. How many loops."""
-    pass_ = Sinking()
+    pass_ = Sinking(write_only(program))
     pass_.region(program.body, None)
-    if pass_.loops:
-        renumber(program)
     return pass_.loops
 
 
 @dataclass(slots=True)
 class Sinking:
+    only_written: set[int]
     loops: int = 0
 
     def region(self, region: Region, state: int | None) -> None:
@@ -54,7 +51,7 @@ class Sinking:
             made.append(op)
             if isinstance(op, FrameState):
                 state = op.name
-            effect = isinstance(op, Store | Append) or has_effect([op])
+            effect = has_effect([op], self.only_written)
             for part in regions(op):
                 self.region(part, None if effect and isinstance(op, For | While) else state)
             state = None if effect else state
@@ -65,7 +62,8 @@ class Sinking:
         inside = list(walk(op.body))
         own = {each.label for each in inside if isinstance(each, Scope | While)}
         leaves = any(isinstance(each, Break | Again) and each.target not in own for each in inside)
-        if leaves or has_effect(op.body) or any(isinstance(each, FpClear | Return | SideExit) for each in inside):
+        ends = any(isinstance(each, FpClear | Return | SideExit) for each in inside)
+        if leaves or ends or has_effect(op.body, self.only_written):
             return None
         found = {each.errors for each in inside if isinstance(each, FpCheck)}
         if len(found) != 1:

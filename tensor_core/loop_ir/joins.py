@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.flow import edges_of
-from npcompile.tensor_core.loop_ir.forms import FORMS, recipes, renumber, results, uses
+from npcompile.tensor_core.loop_ir.forms import FORMS, recipes, results, uses
 from npcompile.tensor_core.loop_ir.ops import Block, Branch, Cfg, Constant, FrameState, Jump, Let, Op, Program, Return
 from npcompile.tensor_core.loop_ir.states import Recipe, Slot, Tagged, TupleOf, Use, substituted
 from npcompile.tensor_core.loop_ir.types import BOOL, F64, FLOAT
@@ -26,8 +26,6 @@ def join(program: Program) -> int:
     while (pairs := next(candidates(program, cfg), None)) is not None:
         Joining(program, cfg, pairs).run()
         joined += len(pairs.of)
-    if joined:
-        renumber(program)
     return joined
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npcompile.tensor_core.loop_ir.forms import inner, regions, renumber, results, uses
+from npcompile.tensor_core.loop_ir.forms import inner, regions, results, uses
 from npcompile.tensor_core.loop_ir.ops import Constant, For, Let, Op, Program, Region, Size, While
 from npcompile.tensor_core.loop_ir.rows import sets_flags
 from npcompile.tensor_core.loop_ir.types import List
@@ -20,8 +20,6 @@ def hoist_invariants(program: Program) -> int:
     """Move ops out of loops in place. How many moves."""
     pass_ = Hoisting(program)
     pass_.region(program.body)
-    if pass_.moved:
-        renumber(program)
     return pass_.moved
 
 

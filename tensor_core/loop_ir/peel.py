@@ -6,7 +6,7 @@ Versions of a loop's blocks share what follows them, so such loops arise where a
 from __future__ import annotations
 
 from npcompile.tensor_core.loop_ir.flow import Edge, Flow, edges_of, flow_of
-from npcompile.tensor_core.loop_ir.forms import Cloner, renumber
+from npcompile.tensor_core.loop_ir.forms import Cloner
 from npcompile.tensor_core.loop_ir.ops import Block, Branch, Cfg, Jump, Program
 
 MOST_GROWTH = 4  # times the blocks that there were
@@ -26,7 +26,6 @@ def peel(program: Program) -> int:
     if copied:
         flow = flow_of(cfg)
         cfg.blocks = [flow.blocks[label] for label in flow.order]
-        renumber(program)
     return copied
 
 

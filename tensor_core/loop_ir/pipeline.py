@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from npcompile.tensor_core.loop_ir.check_hoisting import hoist_checks
-from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.forms import renumber, walk
 from npcompile.tensor_core.loop_ir.fp_status import sink_flag_checks
 from npcompile.tensor_core.loop_ir.joins import join
 from npcompile.tensor_core.loop_ir.licm import hoist_invariants
@@ -60,12 +60,14 @@ def differentiable(program: Program) -> None:
     for each in PASSES[:6]:
         if stage_of(program) is each.stage:
             each.run(program)
+    renumber(program)
 
 
-def run_passes(program: Program, after: Callable[[Pass], None] = lambda _: None, without: str = "") -> list[Ran]:
-    """Run all passes on a program in place; `after` is called after each. `without`: the name of one to leave out.
+def run_passes(program: Program, after: Callable[[Pass], None] | None = None, without: str = "") -> list[Ran]:
+    """Run all passes on a program in place.
 
-    A program that cannot be structured stays in blocks, and later passes leave it alone.
+    `after` is called after each, with values numbered anew. `without`: the name of one to leave out. A program that cannot be
+    structured stays in blocks, and later passes leave it alone.
     """
     log = []
     for each in PASSES:
@@ -75,5 +77,10 @@ def run_passes(program: Program, after: Callable[[Pass], None] = lambda _: None,
         began = time.perf_counter()
         fired = each.run(program)
         log.append(Ran(each.name, fired, ops, time.perf_counter() - began))
-        after(each)
+        if after is not None:
+            renumber(program)
+            after(each)
+    began = time.perf_counter()
+    renumber(program)
+    log.append(Ran("renumber", 0, sum(1 for _ in walk(program.body)), time.perf_counter() - began))
     return log

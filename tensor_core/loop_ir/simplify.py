@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from npcompile.tensor_core.loop_ir.flow import Flow, flow_of
-from npcompile.tensor_core.loop_ir.forms import all_regions, renumber, results, substitute, substitute_all, uses, walk
+from npcompile.tensor_core.loop_ir.forms import all_regions, results, substitute, substitute_all, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Alloc,
     Branch,
@@ -42,7 +42,6 @@ def simplify(program: Program) -> int:
     thread_jumps(cfg)
     drop_arguments(program, cfg, flow_of(cfg))
     after = size_of(cfg)
-    renumber(program)
     return before - after
 
 

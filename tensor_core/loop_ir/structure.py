@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.flow import Edge, Flow, Loop, flow_of
-from npcompile.tensor_core.loop_ir.forms import renumber, substitute_all
+from npcompile.tensor_core.loop_ir.forms import substitute_all
 from npcompile.tensor_core.loop_ir.ops import Again, Branch, Break, Cfg, If, Jump, Op, Program, Region, Scope, While
 from npcompile.tensor_core.loop_ir.tidy import tidy
 
@@ -24,7 +24,6 @@ def structure(program: Program) -> bool:
         return False
     program.body = Structuring(program, flow).run()
     tidy(program)
-    renumber(program)
     return True
 
 

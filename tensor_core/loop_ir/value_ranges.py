@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.affine import GREATEST, LEAST, Affine, Ranges
-from npcompile.tensor_core.loop_ir.forms import inner, regions, renumber, results, substitute, substitute_all
+from npcompile.tensor_core.loop_ir.forms import inner, regions, results, substitute, substitute_all
 from npcompile.tensor_core.loop_ir.ops import Check, Constant, For, Let, Op, Program, Region, Size, View
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.types import INT, Kind, Memref
@@ -24,7 +24,6 @@ def value_ranges(program: Program) -> int:
     if pass_.removed:
         substitute_all(program.body, pass_.new)
         drop_unused(program, program.body)
-        renumber(program)
     return pass_.removed
 
 

@@ -41,11 +41,13 @@ class CompiledLoop:
     seconds: float  # to compile and load it
     words: int
     inputs: ctypes.Array[ctypes.c_int64] = field(init=False)
+    floats: ctypes.Array[ctypes.c_double] = field(init=False)  # the inputs as doubles
     outputs: ctypes.Array[ctypes.c_int64] = field(init=False)
     kinds: list[Type] = field(init=False)
 
     def __post_init__(self) -> None:
         self.inputs = (ctypes.c_int64 * max(1, self.words))()
+        self.floats = (ctypes.c_double * len(self.inputs)).from_buffer(self.inputs)
         self.outputs = (ctypes.c_int64 * max(1, self.ways.words))()
         self.kinds = [self.program.types[param.value] for param in self.program.params]
         self.library.handle.npc_loop.restype = ctypes.c_int64
@@ -71,12 +73,11 @@ class CompiledLoop:
             heap.free_rest()
 
     def pack(self, arguments: Sequence[object]) -> None:
-        floats = (ctypes.c_double * len(self.inputs)).from_buffer(self.inputs)
-        word = 0
+        floats, word = self.floats, 0
         for kind, argument in zip(self.kinds, arguments, strict=True):
             if isinstance(argument, np.ndarray):
                 rank = argument.ndim
-                self.inputs[word] = argument.ctypes.data
+                self.inputs[word] = argument.__array_interface__["data"][0]
                 self.inputs[word + 3 : word + 3 + rank] = argument.shape
                 self.inputs[word + 3 + rank : word + 3 + 2 * rank] = argument.strides
             elif isinstance(kind, Scalar) and kind.kind in (Kind.FLOAT, Kind.F64):
