@@ -197,13 +197,14 @@ class Statements:
                 yield from self.region(op.body)
                 yield c("  leave_{}:;", op.label)
             case Yield():
-                yield from self.pinned(op)
+                yield from self.pinned()
                 yield from self.moved(op.values, self.takers[-1])
             case Break():
+                yield from self.pinned()
                 yield from self.moved(op.values, self.results[op.target])
                 yield c("  goto leave_{};", op.target)
             case Again():
-                yield from self.pinned(op)
+                yield from self.pinned()
                 yield from self.moved(op.values, self.args[op.target])
                 yield c("  goto again_{};", op.target)
             case Cfg() | Jump() | Branch():
@@ -249,10 +250,13 @@ class Statements:
         self.used.add(number)
         return number
 
-    def pinned(self, op: Op) -> Iterator[CText]:
-        """Ops that may set flags are computed before the flags are looked at, also where nothing reads their results."""
+    def pinned(self) -> Iterator[CText]:
+        """Ops that may set flags are computed before the flags are looked at, also where nothing reads their results.
+
+        What an iteration hands to the next counts as unread: this may not read it, and the last iteration has no next.
+        """
         if self.target.checks_flags:
-            read = {value for each in (*self.flagged, op) for value in uses(each)}
+            read = {value for each in self.flagged for value in uses(each)}
             for each in self.flagged:
                 (result,) = results(each)
                 if result not in read:
@@ -272,10 +276,10 @@ class Statements:
                 yield c("  NPC_POLL(exit_{});", self.exit(state))
             case FpClear():
                 if self.target.checks_flags:
-                    yield from self.pinned(op)
+                    yield from self.pinned()
                     yield c("  npc_clear_flags();")
             case FpCheck(state, errors):
-                yield from self.pinned(op)
+                yield from self.pinned()
                 if self.target.checks_flags and errors:
                     bits = joined(" | ", [c(f"NPC_{name.upper()}") for name, bit in FP_ERRORS.items() if errors & bit])
                     yield c("  if (NPC_UNLIKELY(npc_flags() & reported & ({}))) goto exit_{};", bits, self.exit(state))

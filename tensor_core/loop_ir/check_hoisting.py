@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from npcompile.tensor_core.loop_ir.affine import Affine, Ranges
-from npcompile.tensor_core.loop_ir.forms import Cloner, substitute_all
-from npcompile.tensor_core.loop_ir.ops import Constant, For, If, Let, Place, Program, Region, Yield
+from npcompile.tensor_core.loop_ir.forms import Cloner, substitute_all, walk
+from npcompile.tensor_core.loop_ir.ops import Check, Constant, For, If, Let, Place, Program, Region, Yield
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.types import BOOL, INT
 from npcompile.tensor_core.loop_ir.value_ranges import ValueRanges
@@ -42,6 +42,8 @@ class Hoisting(ValueRanges):
 
     def versions(self, op: For) -> Region | None:
         """The conditions, and both versions of a loop. None where no Check would go."""
+        if not any(isinstance(each, Check) for each in walk(op.body)):
+            return None
         fast = Cloner(self.program, self.program).op(op)
         assert isinstance(fast, For), fast
         ranges = Ranges(dict(self.ranges.forms), dict(self.ranges.bounds))

@@ -72,7 +72,8 @@ class Comparison:
         if one == other or self.pairs.of.get(one) == other:
             return True
         a, b = self.blocks[one], self.blocks[other]
-        if one in self.pairs.of or other in self.pairs.of or other in self.pairs.of.values() or shape_of(a) != shape_of(b):
+        paired = {*self.pairs.of, *self.pairs.of.values()}
+        if one in paired or other in paired or shape_of(a) != shape_of(b):
             return False
         self.pairs.of[one] = other
         self.pairs.differ[other] = [k for k, (x, y) in enumerate(zip(a.args, b.args)) if types_differ(self.program, x, y)]

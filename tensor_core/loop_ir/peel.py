@@ -5,6 +5,8 @@ Versions of a loop's blocks share what follows them, so such loops arise where a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from npcompile.tensor_core.loop_ir.flow import Edge, Flow, edges_of, flow_of
 from npcompile.tensor_core.loop_ir.forms import Cloner
 from npcompile.tensor_core.loop_ir.ops import Block, Branch, Cfg, Jump, Program
@@ -18,15 +20,23 @@ def peel(program: Program) -> int:
     assert isinstance(cfg, Cfg), cfg
     before, copied = len(cfg.blocks), 0
     while (flow := flow_of(cfg)).irreducible:
-        copies = copied_iteration(program, flow)
-        if len(cfg.blocks) + len(copies) > MOST_GROWTH * before:
+        first = first_iteration(flow)
+        if len(cfg.blocks) + len(first.labels) > MOST_GROWTH * before:
             break
-        cfg.blocks = [*(flow.blocks[label] for label in flow.order), *copies]
-        copied += len(copies)
+        cfg.blocks = [*(flow.blocks[label] for label in flow.order), *copies(program, flow, first)]
+        copied += len(first.labels)
     if copied:
         flow = flow_of(cfg)
         cfg.blocks = [flow.blocks[label] for label in flow.order]
     return copied
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """Blocks to copy, and the edges that then lead to the copies."""
+
+    labels: list[int]
+    entering: list[Edge]
 
 
 def components(flow: Flow, labels: set[int]) -> list[set[int]]:
@@ -56,8 +66,8 @@ def components(flow: Flow, labels: set[int]) -> list[set[int]]:
     return found
 
 
-def copied_iteration(program: Program, flow: Flow) -> list[Block]:
-    """Copies for all but one of the entries of a loop that has several; the edges that entered at these lead to the copies."""
+def first_iteration(flow: Flow) -> Iteration:
+    """What is run from all but one of the entries of a loop that has several, until its header."""
     pending = components(flow, set(flow.order))
     while pending:
         group = pending.pop()
@@ -69,9 +79,7 @@ def copied_iteration(program: Program, flow: Flow) -> list[Block]:
         # The header stays the block that most ways inside lead to.
         header = max(entries, key=lambda label: len(flow.edges_to[label]) - len(entering[label]))
         others = [label for label in entries if label != header]
-        return copies(
-            program, flow, reached_before(flow, group, header, others), [e for label in others for e in entering[label]]
-        )
+        return Iteration(reached_before(flow, group, header, others), [edge for label in others for edge in entering[label]])
     raise AssertionError("no loop has several entries")
 
 
@@ -86,12 +94,12 @@ def reached_before(flow: Flow, group: set[int], header: int, entries: list[int])
     return sorted(found, key=flow.number.__getitem__)
 
 
-def copies(program: Program, flow: Flow, labels: list[int], entering: list[Edge]) -> list[Block]:
+def copies(program: Program, flow: Flow, first: Iteration) -> list[Block]:
     cloner = Cloner(program, program)
-    for label in labels:
+    for label in first.labels:
         cloner.labels[label] = program.new_label()
-    made = [cloner.block(flow.blocks[label]) for label in labels]
-    for edge in entering:
+    made = [cloner.block(flow.blocks[label]) for label in first.labels]
+    for edge in first.entering:
         retarget(flow.blocks[edge.source], edge.target, cloner.labels[edge.target])
     return made
 
