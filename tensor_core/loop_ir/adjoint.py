@@ -10,45 +10,28 @@ As in Tapenade (Hascoet and Pascual, 2013) and Enzyme (Moses and Churavy, 2020).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-
-from npcompile.tensor_core.loop_ir.derivatives import DERIVATIVES, READS
-from npcompile.tensor_core.loop_ir.forms import inner, renumber, results, walk
+from npcompile.tensor_core.loop_ir.backward import Backward
+from npcompile.tensor_core.loop_ir.forms import renumber
 from npcompile.tensor_core.loop_ir.ops import (
-    Again,
-    Alloc,
-    Append,
-    Break,
-    Call,
-    Check,
     Constant,
     For,
-    FrameState,
-    If,
     Let,
     Load,
     LoopKind,
     NewList,
-    Op,
     Param,
     Program,
     Region,
     Return,
-    Scope,
     Size,
     Store,
-    View,
-    While,
     Yield,
 )
-from npcompile.tensor_core.loop_ir.shadows import Mirrored, NoDerivative, has_shadow, mirror
+from npcompile.tensor_core.loop_ir.shadows import NoDerivative, has_shadow, mirror
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
-from npcompile.tensor_core.loop_ir.states import Fixed, Literal, Recipe, Tagged, TupleOf, Use
-from npcompile.tensor_core.loop_ir.types import F64, FLOAT, INT, Kind, List, Memref, Scalar, Type
-from npcompile.tensor_core.loop_ir.verifier import never_goes_on
-
-TAPES = (Kind.F64, Kind.INT)
+from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, TupleOf, Use
+from npcompile.tensor_core.loop_ir.tapes import TAPES, Taping, is_number
+from npcompile.tensor_core.loop_ir.types import F64, INT, List, Memref
 
 
 def adjoint(source: Program) -> Program:
@@ -56,152 +39,61 @@ def adjoint(source: Program) -> Program:
     gradient of the result, if that is a number or an array. It returns a tuple: a gradient for each param that is a floating
     number. Raises NoDerivative.
     """
-    made = Reversal(mirror(source)).run()
+    made = reversed_program(Taping(mirror(source)))
     drop_unused(made, made.body)
     renumber(made)
     return made
 
 
-def is_number(program: Program, value: int) -> bool:
-    """Has it a gradient?"""
-    return program.types[value] in (F64, FLOAT)
+def reversed_program(taping: Taping) -> Program:
+    """The program, then its regions backward."""
+    program, body = taping.program, taping.program.body
+    end = body.pop()
+    if not isinstance(end, Return):
+        raise NoDerivative("a function with several ends")
+    starts: Region = []
+    for kind in TAPES:
+        taping.tapes[kind] = program.new(List(kind), "tape")
+        starts.append(NewList(taping.tapes[kind]))
+    taping.note_homes(body, [param.value for param in program.params])
+    taping.note_writes()
+    top = Backward(taping, body, None)
+    for kind, tape in taping.tapes.items():
+        top.position[kind] = top.define(INT)
+        top.ops.append(Size(top.position[kind], tape, 0))
+    numbers = [param.value for param in program.params if is_number(program, param.value)]
+    seed(taping, top, end.value)
+    top.run()
+    gradients = [top.bars.get(value) or top.constant(0.0) for value in numbers]
+    for region, values in taping.pushes:
+        taping.push(region, values)
+    for region, call, vectors in taping.vectors:
+        taping.push_vectors(region, call, vectors)
+    program.body = [*starts, *body, *top.finished(), Return(TupleOf(tuple(map(Use, gradients))))]
+    return program
 
 
-@dataclass(slots=True)
-class Reversal:
-    """What regions have in common."""
-
-    mirrored: Mirrored
-    tapes: dict[Kind, int] = field(default_factory=dict)
-    home: dict[int, tuple[int, Op | None]] = field(default_factory=dict)  # value -> its region, and the op that defines it
-    written: set[int] = field(default_factory=set)  # arrays that may be stored to
-    pushes: list[tuple[Region, list[int]]] = field(default_factory=list)
-    vectors: list[tuple[Region, Call, list[int]]] = field(default_factory=list)  # operands of a call whose elements are taped
-
-    @property
-    def program(self) -> Program:
-        return self.mirrored.program
-
-    def run(self) -> Program:
-        program, body = self.program, self.program.body
-        end = body.pop()
-        if not isinstance(end, Return):
-            raise NoDerivative("a function with several ends")
-        starts: Region = []
-        for kind in TAPES:
-            self.tapes[kind] = program.new(List(kind), "tape")
-            starts.append(NewList(self.tapes[kind]))
-        self.note_homes(body, [param.value for param in program.params])
-        self.note_writes()
-        top = Backward(self, body, None)
-        for kind, tape in self.tapes.items():
-            top.position[kind] = top.define(INT)
-            top.ops.append(Size(top.position[kind], tape, 0))
-        numbers = [param.value for param in program.params if is_number(program, param.value)]
-        self.seed(top, end.value)
-        top.run()
-        gradients = [top.bars.get(value) or top.constant(0.0) for value in numbers]
-        for region, values in self.pushes:
-            self.push(region, values)
-        for region, call, vectors in self.vectors:
-            self.push_vectors(region, call, vectors)
-        program.body = [*starts, *body, *top.finished(), Return(TupleOf(tuple(map(Use, gradients))))]
-        return program
-
-    def note_homes(self, region: Region, values: Iterable[int] = ()) -> None:
-        self.home |= dict.fromkeys(values, (id(region), None))
-        for op in region:
-            self.home |= dict.fromkeys(results(op), (id(region), op))
-            match op:
-                case If():
-                    self.note_homes(op.then)
-                    self.note_homes(op.orelse)
-                case For() | While():
-                    self.note_homes(op.body, inner(op))
-                case Scope():
-                    self.note_homes(op.body)
-
-    def note_writes(self) -> None:
-        """Every array that may share memory with one that is stored to: arguments are disjoint, or the program is not run."""
-        groups: dict[int, int] = {}
-
-        def root(value: int) -> int:
-            while groups.get(value, value) != value:
-                value = groups[value]
-            return value
-
-        stores = []
-        for op in walk(self.program.body):
-            match op:
-                case View(result, array):
-                    groups[root(result)] = root(array)
-                case For():
-                    end = op.body[-1]
-                    ends = end.values if isinstance(end, Yield) else []
-                    for one, other in (*zip(op.args, op.initial), *zip(op.args, ends), *zip(op.results, op.args)):
-                        groups[root(one)] = root(other)
-                case Store(array):
-                    stores.append(array)
-        roots = {root(array) for array in stores}
-        self.written = {value for value in range(len(self.program.types)) if root(value) in roots}
-
-    def seed(self, top: Backward, result: Recipe) -> None:
-        """Take the gradient of the result as one more argument."""
-        match result:
-            case Fixed():
-                return
-            case Use(value) | Tagged(_, value) if is_number(self.program, value):
-                given = self.program.new(F64, "d_result")
-                self.program.params.append(Param(given, None))
-                top.add(value, given)
-            case Use(value) if has_shadow(self.program, value):
-                kind = self.program.types[value]
-                assert isinstance(kind, Memref), kind
-                given = self.program.new(Memref(kind.element, kind.rank, writeable=True), "d_result")
-                self.program.params.append(Param(given, None))
-                add_elements(top, self.mirrored.shadow[value], given, kind.rank)
-            case Use(value) if not isinstance(self.program.types[value], Memref):
-                return  # an integer
-            case _:
-                raise NoDerivative("a result that is neither a number nor an array")
+def seed(taping: Taping, top: Backward, result: Recipe) -> None:
+    """Take the gradient of the result as one more argument."""
+    match result:
+        case Fixed():
+            return
+        case Use(value) | Tagged(_, value) if is_number(taping.program, value):
+            given = taping.program.new(F64, "d_result")
+            taping.program.params.append(Param(given, None))
+            top.add(value, given)
+        case Use(value) if has_shadow(taping.program, value):
+            kind = taping.program.types[value]
+            assert isinstance(kind, Memref), kind
+            given = taping.program.new(Memref(kind.element, kind.rank, writeable=True), "d_result")
+            taping.program.params.append(Param(given, None))
+            add_elements(top, taping.mirrored.shadow[value], given, kind.rank)
+        case Use(value) if not isinstance(taping.program.types[value], Memref):
+            return  # an integer
+        case _:
+            raise NoDerivative("a result that is neither a number nor an array")
 
     # --- taping
-
-    def kind_of(self, value: int) -> Kind:
-        """Which tape keeps it."""
-        kind = self.program.types[value]
-        if not isinstance(kind, Scalar) or kind.lanes != 1:
-            raise NoDerivative(f"a value of type {kind} would have to be kept")
-        return Kind.F64 if kind.kind in (Kind.F64, Kind.FLOAT) else Kind.INT
-
-    def push(self, region: Region, values: list[int]) -> None:
-        """Append values to their tapes at the end of a region: where it forks, at each end."""
-        end = region[-1]
-        if isinstance(end, If) and never_goes_on(end):
-            self.push(end.then, values)
-            self.push(end.orelse, values)
-            return
-        ops: Region = []
-        for value in values:
-            kind = self.kind_of(value)
-            if self.program.types[value] != Scalar(kind):
-                kept = self.program.new(Scalar(kind))
-                ops.append(Let(kept, "to_f64" if kind is Kind.F64 else "to_int", [value]))
-                value = kept
-            ops.append(Append(self.tapes[kind], value))
-        region[len(region) - 1 : len(region) - 1] = ops
-
-    def push_vectors(self, region: Region, call: Call, vectors: list[int]) -> None:
-        """Append the elements of vectors to the tape after a call that reads them, those of one index together."""
-        new = self.program.new
-        index, zero, size = new(INT), new(INT), new(INT)
-        body: Region = []
-        for vector in vectors:
-            element = new(F64)
-            body += [Load(element, vector, [index], call.at), Append(self.tapes[Kind.F64], element, call.at)]
-        loop = For(LoopKind.SERIAL, index, zero, size, [], [], [*body, Yield([])], [], call.at)
-        place = next(k for k, op in enumerate(region) if op is call) + 1
-        region[place:place] = [Constant(zero, 0), Size(size, call.args[0], 0), loop]
 
 
 def add_elements(b: Backward, into: int, given: int, rank: int) -> None:
@@ -217,351 +109,3 @@ def add_elements(b: Backward, into: int, given: int, rank: int) -> None:
         return [Size(size, into, axis), Constant(zero, 0), For(LoopKind.SERIAL, k, zero, size, [], [], [*inside, Yield([])], [])]
 
     b.ops += nest(0, [])
-
-
-@dataclass(slots=True)
-class Seeds:
-    """The gradients of what a terminator gives, for those of its values that have one."""
-
-    op: type[Op]
-    label: int
-    gradients: list[int | None]
-
-
-@dataclass(slots=True)
-class Backward:
-    """A region of the gradient program, which undoes a region of the first one."""
-
-    reversal: Reversal
-    region: Region
-    above: Backward | None
-    seeds: tuple[Seeds, ...] = ()
-    ops: Region = field(default_factory=list)
-    prologue: Region = field(default_factory=list)  # values of the first program that are computed again
-    taped: list[int] = field(default_factory=list)
-    known: dict[int, int] = field(default_factory=dict)  # value of the first program -> its value here
-    bars: dict[int, int] = field(default_factory=dict)  # value of the first program -> its gradient so far
-    position: dict[Kind, int] = field(default_factory=dict)  # of the tapes, where ops stand
-    base: dict[Kind, int] = field(default_factory=dict)  # below what this region has taped
-    start: dict[Kind, int] = field(default_factory=dict)
-
-    def define(self, kind: Scalar) -> int:
-        return self.reversal.program.new(kind)
-
-    def constant(self, value: Literal, prologue: bool = False) -> int:
-        result = self.define(INT if isinstance(value, int) else F64)
-        (self.prologue if prologue else self.ops).append(Constant(result, value))
-        return result
-
-    def let(self, op: str, *args: int) -> int:
-        result = self.define(INT if op in ("add", "subtract") and self.type_of(args[0]) == INT else F64)
-        self.ops.append(Let(result, op, list(args)))
-        return result
-
-    def type_of(self, value: int) -> Type:
-        return self.reversal.program.types[value]
-
-    def add(self, value: int, gradient: int) -> None:
-        if is_number(self.reversal.program, value) and not self.is_constant(value):
-            self.bars[value] = self.let("add", self.bars[value], gradient) if value in self.bars else gradient
-
-    def is_constant(self, value: int) -> bool:
-        found = self.reversal.home.get(value)
-        if found is None or found[1] is None:
-            return False
-        match found[1]:
-            case Constant():
-                return True
-            case Let(_, _, args):
-                return all(not is_number(self.reversal.program, arg) or self.is_constant(arg) for arg in args)
-        return False
-
-    def taken(self, value: int) -> int | None:
-        return self.bars.pop(value, None)
-
-    # --- values of the first program
-
-    def want(self, value: int) -> int:
-        """The value, where this region runs: seen, computed again, or read from a tape."""
-        if value in self.known:
-            return self.known[value]
-        home, op = self.reversal.home.get(value, (0, None))
-        if home != id(self.region):
-            return self.above.want(value) if self.above is not None else value
-        if self.above is None:
-            return value  # of the outermost region: it is still there
-        match op:
-            case Constant() | Let() | Size() | View():
-                found = self.again(op)
-            case Load(_, array, _) if array not in self.reversal.written:
-                found = self.again(op)
-            case _:
-                self.reversal.kind_of(value)
-                self.taped.append(value)
-                found = self.reversal.program.copy(value)
-        self.known[value] = found
-        return found
-
-    def again(self, op: Constant | Let | Size | View | Load) -> int:
-        made = self.reversal.program.copy(op.result)
-        match op:
-            case Constant(_, value):
-                self.prologue.append(Constant(made, value, op.at))
-            case Let(_, name, args):
-                self.prologue.append(Let(made, name, [self.want(arg) for arg in args], op.at))
-            case Size(_, array, axis):
-                self.prologue.append(Size(made, self.want(array), axis, op.at))
-            case Load(_, array, index):
-                self.prologue.append(Load(made, self.want(array), [self.want(i) for i in index], op.at))
-            case View(_, array, starts, kept, sizes):
-                wanted = [self.want(start) for start in starts], list(kept), [self.want(size) for size in sizes]
-                self.prologue.append(View(made, self.want(array), *wanted, op.at))
-        return made
-
-    def shadow(self, array: int) -> int:
-        return self.want(self.reversal.mirrored.shadow[array])
-
-    # --- the region
-
-    def begin(self, position: dict[Kind, int]) -> None:
-        """Where the tapes are when the region is entered. What it taped is read first."""
-        self.start = dict(position)
-        if self.above is not None:
-            self.base = {kind: self.define(INT) for kind in position}
-            self.position = dict(self.base)
-        else:
-            self.position = dict(position)
-
-    def run(self) -> None:
-        if not self.position:
-            raise AssertionError("the tapes have no position")
-        for op in reversed(self.region):
-            self.op(op)
-
-    def finished(self) -> Region:
-        """The ops of the region: what it taped, what it computes again, and what it undoes."""
-        reads: Region = []
-        program = self.reversal.program
-        counts = dict.fromkeys(self.base, 0)
-        for value in self.taped:
-            kind = self.reversal.kind_of(value)
-            place, offset, found = self.define(INT), self.define(INT), self.known[value]
-            reads += [Constant(offset, counts[kind]), Let(place, "add", [self.base[kind], offset])]
-            read = found if program.types[found] == Scalar(kind) else program.new(Scalar(kind))
-            reads.append(Load(read, self.reversal.tapes[kind], [place]))
-            if read != found:
-                back = {Kind.FLOAT: "to_float", Kind.I64: "to_i64", Kind.BOOL: "truth", Kind.B1: "truth"}
-                kept = program.types[found]
-                assert isinstance(kept, Scalar), kept
-                if kept.kind is Kind.B1:
-                    program.types[found] = Scalar(Kind.BOOL)
-                reads.append(Let(found, back[kept.kind], [read]))
-            counts[kind] += 1
-        starts: Region = []
-        for kind, base in self.base.items():
-            count = self.define(INT)
-            starts += [Constant(count, counts[kind]), Let(base, "subtract", [self.start[kind], count])]
-        if self.taped and self.above is not None:
-            self.reversal.pushes.append((self.region, list(self.taped)))
-        return [*starts, *reads, *self.prologue, *self.ops]
-
-    def op(self, op: Op) -> None:
-        match op:
-            case Let():
-                self.scalar(op)
-            case Load() if has_shadow(self.reversal.program, op.array):
-                if (g := self.taken(op.result)) is not None:
-                    self.accumulate(self.shadow(op.array), [self.want(i) for i in op.index], g)
-            case Store() if has_shadow(self.reversal.program, op.array):
-                self.stored(op)
-            case Call(result, "dot", args):
-                if (g := self.taken(result)) is not None:
-                    self.dot(op, args, g)
-            case If():
-                self.branch(op)
-            case For():
-                self.counted_loop(op)
-            case Scope():
-                self.scope(op)
-            case While():
-                self.uncounted_loop(op)
-            case Yield() | Break() | Again():
-                self.ended(op)
-            case Constant() | Size() | View() | Alloc() | Check() | FrameState() | Load() | Store():
-                pass
-            case _:
-                raise NoDerivative(type(op).__name__, op.at.line)  # type: ignore[attr-defined]
-
-    def ended(self, op: Yield | Break | Again) -> None:
-        label = -1 if isinstance(op, Yield) else op.target
-        found = next(seeds for seeds in reversed(self.seeds) if seeds.op is type(op) and seeds.label == label)
-        for value, gradient in zip(op.values, found.gradients):
-            if gradient is not None:
-                self.add(value, gradient)
-
-    # --- ops without regions
-
-    def scalar(self, op: Let) -> None:
-        g = self.taken(op.result)
-        if g is None:
-            return
-        rule, reads = DERIVATIVES.get(op.op), READS.get(op.op, ())
-        if rule is None:
-            raise NoDerivative(f"the derivative of {op.op}", op.at.line)
-        wanted = [self.want(arg) if k in reads else -1 for k, arg in enumerate(op.args)]
-        gradients = rule(self.let, g, self.want(op.result) if -1 in reads else -1, wanted)
-        for arg, gradient in zip(op.args, gradients, strict=True):
-            self.add(arg, gradient)
-
-    def accumulate(self, shadow: int, index: list[int], gradient: int) -> None:
-        old = self.define(F64)
-        self.ops.append(Load(old, shadow, index))
-        self.ops.append(Store(shadow, index, self.let("add", old, gradient)))
-
-    def stored(self, op: Store) -> None:
-        shadow, index, g = self.shadow(op.array), [self.want(i) for i in op.index], self.define(F64)
-        self.ops.append(Load(g, shadow, index))
-        self.ops.append(Store(shadow, index, self.constant(0.0)))
-        self.add(op.value, g)
-
-    def dot(self, op: Call, args: list[int], g: int) -> None:
-        """The gradient of a vector is the other vector. One that is written is taped, element by element."""
-        taped = [arg for arg in args if arg in self.reversal.written]
-        if taped:
-            self.reversal.vectors.append((self.region, op, taped))
-        inside = Backward(self.reversal, [], self)
-        size, zero, k = inside.define(INT), self.constant(0), inside.define(INT)
-        self.ops.append(Size(size, self.want(args[0]), 0))
-        place = self.position[Kind.F64]
-        for _ in taped:
-            place = self.let("subtract", place, size)
-        elements = []
-        for arg in args:
-            element = inside.define(F64)
-            if arg in taped:
-                at = k
-                for _ in taped[1:]:
-                    at = inside.let("add", at, k)
-                at = inside.let("add", inside.let("add", place, at), inside.constant(taped.index(arg)))
-                inside.ops.append(Load(element, self.reversal.tapes[Kind.F64], [at]))
-            else:
-                inside.ops.append(Load(element, self.want(arg), [k]))
-            elements.append(element)
-        for arg, other in zip(args, reversed(elements)):
-            inside.accumulate(self.shadow(arg), [k], inside.let("multiply", g, other))
-        self.ops.append(For(LoopKind.SERIAL, k, zero, size, [], [], [*inside.ops, Yield([])], [], op.at))
-        self.position[Kind.F64] = place
-
-    # --- regions
-
-    def inside(self, region: Region, seeds: tuple[Seeds, ...], position: dict[Kind, int]) -> Backward:
-        made = Backward(self.reversal, region, self, (*self.seeds, *seeds))
-        made.begin(position)
-        return made
-
-    def scope(self, op: Scope) -> None:
-        seeds = Seeds(Break, op.label, [self.taken(value) for value in op.results])
-        made = self.inside(op.body, (seeds,), self.position)
-        made.run()
-        self.ops += made.finished()
-        self.position = made.position
-        for value, gradient in made.bars.items():
-            self.add(value, gradient)
-
-    def branch(self, op: If) -> None:
-        condition = self.want(op.condition)
-        seeds = Seeds(Yield, -1, [self.taken(value) for value in op.results])
-        arms = [self.inside(arm, (seeds,), self.position) for arm in (op.then, op.orelse)]
-        for arm in arms:
-            arm.run()
-        outer = list(dict.fromkeys(value for arm in arms for value in arm.bars))
-        ends: list[Region] = []
-        for arm in arms:
-            gradients = [arm.bars[value] if value in arm.bars else arm.constant(0.0) for value in outer]
-            ends.append([*arm.finished(), Yield([*gradients, *(arm.position[kind] for kind in TAPES)], op.at)])
-        made = [self.define(F64) for _ in outer]
-        self.position = {kind: self.define(INT) for kind in TAPES}
-        self.ops.append(If(condition, ends[0], ends[1], [*made, *self.position.values()], op.at))
-        for value, gradient in zip(outer, made):
-            self.add(value, gradient)
-
-    def counted_loop(self, op: For) -> None:
-        """The same iterations, the last one first."""
-        start, stop = self.want(op.start), self.want(op.stop)
-        arrays = [k for k, arg in enumerate(op.args) if isinstance(self.type_of(arg), Memref)]
-        end = op.body[-1]
-        assert isinstance(end, Yield), end
-        body, k = self.loop_body(op.body, Yield, -1, op.args, [self.taken(value) for value in op.results])
-        one = body.inside.constant(1, prologue=True)
-        last, both, index = (self.define(INT) for _ in range(3))
-        body.inside.prologue += [Let(last, "subtract", [stop, one]), Let(both, "add", [start, last])]
-        body.inside.prologue.append(Let(index, "subtract", [both, k]))
-        body.inside.known[op.index] = index
-        for place in arrays:
-            # What an iteration leaves at one place was at another: going back, it is there again.
-            value = end.values[place]
-            if value not in op.args:
-                raise NoDerivative("an array that changes from iteration to iteration", op.at.line)
-            carried = self.reversal.program.copy(value)
-            body.inside.known[value] = carried
-            body.args.append(carried)
-            body.initial.append(self.want(op.results[place]))
-        body.inside.run()
-        body.next += [body.inside.known.get(op.args[place], -1) for place in arrays]
-        if -1 in body.next:
-            raise NoDerivative("an array that a loop drops", op.at.line)
-        self.finish_loop(body, k, start, stop, op.initial, op)
-
-    def uncounted_loop(self, op: While) -> None:
-        """As many iterations as there were: each knows from its conditions whether it was the last."""
-        scope = next(seeds.label for seeds in reversed(self.seeds) if seeds.op is Break)
-        count = self.want(self.reversal.mirrored.count[scope])
-        body, k = self.loop_body(op.body, Again, op.label, op.args, [None] * len(op.args))
-        body.inside.run()
-        self.finish_loop(body, k, self.constant(0), count, op.initial, op)
-
-    def loop_body(
-        self, region: Region, kind: type[Op], label: int, args: list[int], given: list[int | None]
-    ) -> tuple[LoopBody, int]:
-        numbers = [n for n, arg in enumerate(args) if is_number(self.reversal.program, arg)]
-        bars = {n: self.define(F64) for n in numbers}
-        initial = [zero if (zero := given[n]) is not None else self.constant(0.0) for n in numbers]
-        start = {tape: self.define(INT) for tape in TAPES}
-        inside = self.inside(region, (Seeds(kind, label, [bars.get(n) for n in range(len(args))]),), start)
-        made = LoopBody(
-            inside, [*bars.values(), *start.values()], [*initial, *(self.position[tape] for tape in TAPES)], [], numbers
-        )
-        made.taken = [args[n] for n in numbers]
-        return made, self.define(INT)
-
-    def finish_loop(self, body: LoopBody, k: int, start: int, stop: int, initial: list[int], op: For | While) -> None:
-        inside = body.inside
-        gradients = [inside.bars.pop(arg, None) for arg in body.taken]
-        ends = [inside.constant(0.0) if g is None else g for g in gradients]
-        sums = list(inside.bars)
-        totals = [self.define(F64) for _ in sums]
-        grown = [inside.let("add", total, inside.bars[value]) for value, total in zip(sums, totals)]
-        args = [*body.args, *totals]
-        first = [*body.initial, *(self.constant(0.0) for _ in sums)]
-        values = [*ends, *(inside.position[tape] for tape in TAPES), *body.next, *grown]
-        made = [self.reversal.program.copy(arg) for arg in args]
-        region = [*inside.finished(), Yield(values, op.at)]
-        self.ops.append(For(LoopKind.SERIAL, k, start, stop, args, first, region, made, op.at))
-        count = len(body.numbers)
-        self.position = dict(zip(TAPES, made[count : count + len(TAPES)]))
-        for n, gradient in zip(body.numbers, made):
-            self.add(initial[n], gradient)
-        for value, total in zip(sums, made[len(args) - len(sums) :]):
-            self.add(value, total)
-
-
-@dataclass(slots=True)
-class LoopBody:
-    """A loop of the gradient program while it is made."""
-
-    inside: Backward
-    args: list[int]
-    initial: list[int]
-    next: list[int]  # the arrays of the next iteration
-    numbers: list[int]  # which of the first loop's args have a gradient
-    taken: list[int] = field(default_factory=list)  # these
