@@ -146,6 +146,8 @@ def test_all_ways_give_the_same_bits(dtype: str, family: str, way: str, truths: 
     if way == "rows":
         expressions = [e for e in expressions if e not in NOT_OF_ROWS]
         lengths = LENGTHS[1:]  # NumPy's power of one number may be a square root
+    if way == "comprehensions" and sys.version_info >= (3, 12):
+        pytest.skip("comprehensions that are part of the function's own code run in Python, so with NumPy's bits")
     if way == "comprehensions":
         expressions, lengths = expressions[:4], LENGTHS[19::4]  # fewer items are not compiled
     if way in ("rows", "comprehensions") and (dtype[0] == "c" or not expressions):

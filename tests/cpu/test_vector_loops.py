@@ -67,7 +67,7 @@ def special(count: int, dtype: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("op", sorted(TEMPLATES))
+@pytest.mark.parametrize("op", sorted(op for op in TEMPLATES if op != "laid_out"))  # a copy has no ufunc
 def test_operations(op, dtype) -> None:
     function = getattr(np, op)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from npcompile.tracer.guard_text import text_of
 from tests.cpu.random_graphs import RandomGraph
 from tests.cpu.test_random_graphs import COUNT, check
 from tests.cuda.interpreted import make_device
@@ -27,5 +28,5 @@ def test_symbolic_sizes(seed: int) -> None:
     compiled = compile_for(graph, make_device())
     for n, m in ((4, 3), (5, 7), (12, 40)):
         assert graph.env is not None
-        if all(eval(guard, {}, {"n": n, "m": m}) for guard in graph.env.guards):
+        if all(eval(text_of(guard), {}, {"n": n, "m": m}) for guard in graph.env.guards):
             check(graph, {"n": n, "m": m}, compiled, seed)

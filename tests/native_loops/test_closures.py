@@ -173,7 +173,8 @@ def test_functions_made_anew(function, loops):
     assert native_loops(compiled) <= made + 3 * max(loops, 1)  # for floats, and for the other lambda, not one for each call
 
 
-def test_a_method_of_integration_with_its_slope_inside():
+def test_a_method_of_integration_with_its_slope_inside(monkeypatch):
+    monkeypatch.setattr(npc.config, "accuracy", "bitwise")  # of its sines
     compiled = agrees(pendulum, np.array([1.0, 0.0]), 0.01, 100, 0.1)
     made = native_loops(compiled)
     for friction in (0.2, 0.3, 0.4):
