@@ -41,7 +41,7 @@ def compile_package(
     backend: str | Backend = "cpu",
     dynamic: bool | None = None,
     mode: str = "default",
-    accuracy: str | None = None,
+    accuracy: str | None = "bitwise",
 ) -> CompiledPackage:
     """Compile every function of packages, and put what is compiled wherever the plain functions are kept. An experiment.
 
@@ -57,7 +57,8 @@ def compile_package(
     names
         Packages or modules, such as "scipy.signal". The standard library, NumPy and npcompile cannot be named.
     backend, dynamic, mode, accuracy
-        As `compile` takes them.
+        As `compile` takes them. Results have NumPy's bits unless another accuracy is asked for: what a package tests its results
+        against was computed by NumPy.
 
     Returns
     -------
