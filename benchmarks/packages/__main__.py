@@ -1,8 +1,8 @@
 """Packages with every function compiled, against the same calls plain: `python -m benchmarks.packages [-o FILE] [PACKAGE ...]`.
 
 Each package has two processes, one in which `npc.compile_package` has compiled it. They take turns at the same call: some calls
-first, then rounds of a few milliseconds. A row is the median over the rounds of the compiled seconds over the plain ones of the
-same round. Seconds are those of the process's threads: what a call costs, also on a machine with other work. The first call and
+first, until no compiler runs beside them, then rounds of a few milliseconds. A row is the median over the rounds of the compiled
+seconds over the plain ones of the same round. Seconds are those of the process's threads: what a call costs, also on a machine with other work. The first call and
 all that are made before measuring are told beside.
 """
 
@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BEFORE = 50  # calls before the first that is measured
 ROUNDS = 15
 SHORTEST = 4e-3  # seconds of a round
+SETTLING, MOST_SETTLING = 0.1, 20  # seconds of calls between two looks for running compilers, and how many
 NOISE = 1.05  # what is above is measured again, once
 
 
@@ -68,6 +69,8 @@ def work(package: str, is_compiled: bool) -> None:
             if asked["call"] not in made:
                 made[asked["call"]] = calls[asked["call"]]()
             call, count = made[asked["call"]], asked["count"]
+            if asked.get("settles"):
+                settle(call)
             began = time.process_time()
             for _ in range(count):
                 call()
@@ -75,6 +78,21 @@ def work(package: str, is_compiled: bool) -> None:
         except Exception as error:  # noqa: BLE001  (a version of the package without it)
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)
+
+
+def settle(call: Callable[[], Any]) -> None:
+    """Make calls until no compiler runs beside them, and none was started by the last ones."""
+    from npcompile.backends.cpu.loader import PROCESS
+
+    for _ in range(MOST_SETTLING):
+        jobs = [*PROCESS.loader.jobs.values()] if PROCESS.loader else []
+        for job in jobs:
+            job.join()
+        end = time.perf_counter() + SETTLING
+        while time.perf_counter() < end:
+            call()
+        if not (jobs or PROCESS.loader and PROCESS.loader.jobs):
+            return
 
 
 def measured(plain: Worker, compiled: Worker, name: str) -> dict[str, float] | str:
@@ -86,6 +104,7 @@ def measured(plain: Worker, compiled: Worker, name: str) -> dict[str, float] | s
             return f"{side}: {answer['error']}"
         warm = worker.ask(call=name, count=BEFORE)["seconds"]
         first |= {f"first_{side}": answer["seconds"], f"before_{side}": answer["seconds"] + BEFORE * warm}
+    compiled.ask(call=name, count=1, settles=True)
     count = max(1, math.ceil(SHORTEST / max(plain.ask(call=name, count=3)["seconds"], 1e-7)))
     rounds = []
     for k in range(ROUNDS):
@@ -100,7 +119,10 @@ def measured(plain: Worker, compiled: Worker, name: str) -> dict[str, float] | s
 
 def table(rows: dict[str, dict[str, dict[str, float]]], absent: list[str]) -> str:
     lines = ["# Packages with every function compiled", "", machine_line(), ""]
-    lines += ["Compiled over plain, small inputs, after 50 calls: `python -m benchmarks.packages`.", ""]
+    lines += [
+        "Compiled over plain, small inputs, after 50 calls and the compilers beside them: `python -m benchmarks.packages`.",
+        "",
+    ]
     lines += ["| package | calls | geometric mean | largest | above 1.05 |", "|---|---:|---:|---:|---:|"]
     ratios = {package: [row["ratio"] for row in found.values()] for package, found in rows.items() if found}
     for package, each in [*ratios.items(), ("all", [r for found in ratios.values() for r in found])]:
