@@ -2,8 +2,8 @@
 
 Each package has two processes, one in which `npc.compile_package` has compiled it. They take turns at the same call: some calls
 first, until no compiler runs beside them, then rounds of a few milliseconds. A row is the median over the rounds of the compiled
-seconds over the plain ones of the same round. Seconds are those of the process's threads: what a call costs, also on a machine with other work. The first call and
-all that are made before measuring are told beside.
+seconds over the plain ones of the same round. Seconds are those of the process's threads: what a call costs, also on a machine
+with other work. The first call and all that are made before measuring are told beside.
 """
 
 from __future__ import annotations
