@@ -254,7 +254,9 @@ class Callees:
 
 
 def is_capturable(code: types.CodeType) -> bool:
-    """Not for generators and coroutines, nor for functions that look at their own frame."""
+    """Not for generators and coroutines, nor for functions that look at their own frame, or that looking at an object calls."""
+    if code.co_name == "__getattribute__":  # isinstance calls it too, so it would be called to find out how to run it
+        return False
     return not code.co_flags & _GENERATOR_FLAGS and not any(name in code.co_names for name in _INSPECTS_ITSELF)
 
 

@@ -291,6 +291,37 @@ def call_until_compiled(known, call):
     pytest.fail("nothing was compiled")
 
 
+WRAPPER = """
+import numpy as np
+
+
+class Wrapper:
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __getattribute__(self, name):
+        inner = object.__getattribute__(self, "inner")
+        return inner[name] * 2 if name in inner else object.__getattribute__(self, name)
+
+    def total(self):
+        return np.sum(self.x) + self.y
+
+
+def root(x):
+    return Wrapper({"x": x, "y": 1.0}).total()
+"""
+
+
+def test_looking_at_an_object_does_not_begin_to_compile_how_it_is_looked_at(tmp_path, monkeypatch):
+    (tmp_path / "wraps_results.py").write_text(WRAPPER)
+    monkeypatch.syspath_prepend(tmp_path)
+    with npc.config.patch(tiers="always", internal_errors="raise"), npc.compile_package("wraps_results"):
+        from wraps_results import root
+
+        for _ in range(2 * AFTER):
+            assert root(np.arange(3.0)) == 8
+
+
 def test_compiling_takes_no_longer_than_the_rest(tmp_path, monkeypatch):
     (tmp_path / "called_for_long.py").write_text("import numpy as np\n\n\ndef root(x):\n    return np.sqrt(x) + 1\n")
     monkeypatch.syspath_prepend(tmp_path)
