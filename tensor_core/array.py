@@ -513,7 +513,7 @@ def cast(builder: Builder, node: Node, dtype: np.dtype) -> Node:
 
 
 def as_it_lies(x: Array) -> Node:
-    """The value of an array, with the strides that the array has in NumPy: a copy is no other value, but lies elsewhere."""
+    """The value of an array, with the strides that the array has in NumPy: a copy has the same value in another place."""
     node, strides = x.node, x.meta.strides
     lies_so = all(same(n, 1) or same(s, t) for n, s, t in zip(x.shape, strides, node.meta.strides))
     if lies_so or x.dtype.kind not in "fc":

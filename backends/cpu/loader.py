@@ -132,7 +132,7 @@ class Loader:
         if job is None:
             if PATIENCE.waits or self.given_up is not None or self.cache.find(key, ".so") is not None:
                 return None
-            running = [each for each in self.jobs.values() if each.is_alive()]
+            running = [each for each in [*self.jobs.values()] if each.is_alive()]  # other threads begin and end some
             if len(running) >= MOST:
                 raise NotYet(running[0])
             job = self.jobs[key] = Job(partial(self.library, source, key, "npc_run"))

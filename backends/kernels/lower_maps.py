@@ -44,7 +44,7 @@ def outermost(axes: Sequence[int], order: Sequence[int]) -> list[int]:
 
 
 def lower_regions(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
-    """A kernel for each region of a map, of which the smaller ones are seldom worth the compiler's time."""
+    """A kernel for each region of a map, of which the smaller ones are unlikely to be worth the compiler's time."""
     leaves = leaves_of(schedule)
     boxes = [None] if schedule.abreast else regions_of(group.space, group.members, leaves)
     kernels = []

@@ -1,4 +1,4 @@
-"""The ways out of a printed program: which words it leaves behind, and what Python makes of them."""
+"""The side exits of a printed program: which words it leaves behind, and what Python makes of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Ways:
         return max((leaf.word + words_of(leaf.kind) for way in self.found for leaf in way.leaves), default=0)
 
 
-def ways_out(program: Program) -> Ways:
+def side_exits(program: Program) -> Ways:
     ways = Ways()
     for op in walk(program.body):
         match op:

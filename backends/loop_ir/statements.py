@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from npcompile.backends.loop_ir.c_text import CText, c, joined
-from npcompile.backends.loop_ir.exits import Ways, ways_out, words_of
+from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.target import C_TYPES, ELEMENT_TYPES, Ability, Target, Unsupported, primitive
 from npcompile.tensor_core.loop_ir.forms import inner, results, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
@@ -55,7 +55,7 @@ RANKS = range(1, 9)
 
 def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]:
     """The lines of a unit for a program, and its ways out. Raises Unsupported with the user's line."""
-    printer = Statements(program, target, ways_out(program))
+    printer = Statements(program, target, side_exits(program))
     return list(printer.unit()), printer.ways
 
 

@@ -54,7 +54,7 @@ def searched_sum(x):
         s = s + x[i] * x[i]
         if s > 2.0:
             break
-    return s * 2.0 + s * s - x.size  # too long for CPython 3.13 to write it behind the loop and behind the `break`
+    return s * 2.0 + s * s - x.size  # too long for CPython 3.13 to write it after the loop and after the `break`
 
 
 def repeated(x, n):

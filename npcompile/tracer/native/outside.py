@@ -74,7 +74,7 @@ def wrapped(b: Asking, source: Source, x: Any) -> Any:
 
 
 def given_number(b: Asking, source: Source, x: Any, kind: str) -> Scalar:
-    checked = isinstance(source, Name | Object)  # else it is no parameter, and may not be there
+    checked = isinstance(source, Name | Object)  # else it is not a parameter, and may not be there
     b.guard(OfType(source, b.object_of(type(x))), checked)
     if kind == "int":
         if not -(2**63) < x < 2**63:
