@@ -146,15 +146,25 @@ class Point:
 
     def of_kind(self, *state: Any) -> Callable[..., Any]:
         """The dispatch for calls of the kind of this one, made when the first comes."""
-        function, values = self.function, dict(zip(self.parameters, state))
-        scope = function.namespace | values
+        function = self.function
         with function.lock:
-            text = self.dispatch_of([v for v in self.variants if may_fit(v.guards, scope, values)])
+            text = self.dispatch_of(self.that_may_fit(dict(zip(self.parameters, state))))
             made = function.execute(text, f"point_{self.number} for kind {len(self.by_kind)}")
             if len(self.by_kind) >= MOST_BY_KIND:
                 self.by_kind.clear()
             self.by_kind[self.kind(state)] = made
         return made
+
+    def that_may_fit(self, values: dict[str, Any]) -> list[Variant]:
+        """The variants that may fit arguments of the kinds of these."""
+        scope = self.function.namespace | values
+        try:
+            return [v for v in self.variants if may_fit(v.guards, scope, values)]
+        except Exception as error:
+            if not self.function.hides_faults or not is_fault(error):
+                raise
+            warn_of_fault(error, f"chose programs of {self.function.code.co_qualname} for a call, which tries all of them")
+            return self.variants
 
     def kind(self, state: tuple[Any, ...]) -> Any:
         return (LIKENESS.kind_of or kind_of)(ARRAY_FLAGS, *state)

@@ -39,6 +39,7 @@ from npcompile.tensor_core.guards import (
 from npcompile.tensor_core.source import (
     GLOBALS,
     Attribute,
+    Bound,
     Call,
     Compared,
     Formula,
@@ -172,6 +173,8 @@ def holds_for_kind(guard: Guard, scope: Scope, values: Scope) -> bool:
     """Does it hold, or ask for other than what `kind_of` tells apart?"""
     first = parts_of(guard)[0]
     if not isinstance(first, OneSource) or not isinstance(first.source, Name) or first.source.name not in values:
+        return True
+    if any(isinstance(source, Bound) for source in guard.walk()):  # a name that guards before it give
         return True
     value = values[first.source.name]
     try:

@@ -196,3 +196,15 @@ def test_class_of_an_object_that_the_program_lets_go():
         holder = {"made": kind(1.0)}
         compiled(holder, X)
         assert type(holder["new"]) is kind and holder["new"].shift == 2.0 and holder["made"] is None
+
+
+def test_programs_of_many_kinds_beside_one_for_a_class_made_anew():
+    """Which of the programs fit a kind of call is asked without the names that guards give: the class is one of these."""
+
+    def scaled(x):
+        return x(X) if callable(x) else x + 1
+
+    compiled = npc.compile(scaled, backend="eager")
+    arrays = [np.ones((2,) * ndim, dtype) for dtype in "fdilhb" for ndim in (1, 2)]
+    for given in (layer(1.0)(0.5), layer(2.0)(0.5), *arrays, layer(3.0)(0.5)):
+        assert np.array_equal(compiled(given), scaled(given))

@@ -396,6 +396,19 @@ def test_fault_where_execution_has_arrived(stage):
         assert all("planted" in str(w.message) or "was compiled 0 times" in str(w.message) for w in said)
 
 
+def test_fault_when_programs_are_chosen_by_kind(monkeypatch):
+    """Of many programs those that may fit a kind of call are tried: where that cannot be told, all are."""
+    compiled = npc.compile(lambda x: x + 1, backend="eager")
+    arrays = [np.ones((2,) * ndim, dtype) for dtype in "fdilhb" for ndim in (1, 2)]
+    monkeypatch.setattr(point, "may_fit", failing)
+    with npc.config.patch(internal_errors="warn"), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for x in arrays * 2:
+            result = compiled(x)
+            assert result.dtype == (x + 1).dtype and np.array_equal(result, x + 1)
+    assert said and all("planted" in str(w.message) and "tries all of them" in str(w.message) for w in said)
+
+
 def cubes(x):
     return np.sum(x**3)
 
