@@ -48,9 +48,10 @@ def compile_package(
     A package that is not imported yet is imported. Modules of it that are imported later are compiled when they are.
     What is replaced: functions and methods that are defined in the package, in its modules and classes (also as `property`,
     `cached_property`, `staticmethod`, `classmethod`, `functools.partial` and bound methods), in closures, in defaults, in lists,
-    tuples and dicts that its modules hold, and under the names by which other modules have imported them. What stays as
-    it is: functions without Python code, functions in `lru_cache` objects, modules of tests, functions that are compiled
-    already, and what other objects hold. As `compile` does, generators and coroutines run as they are.
+    tuples and dicts that its modules hold, in objects of its classes that wrap a function (with `__wrapped__`), and under the
+    names by which other modules have imported them. What stays as it is: functions without Python code, functions in `lru_cache`
+    objects, modules of tests, functions that are compiled already, and what other objects hold. As `compile` does, generators
+    and coroutines run as they are.
 
     Parameters
     ----------
@@ -180,6 +181,8 @@ class CompiledPackage:
             if entry is not function:
                 self._new[id(function)] = function, entry
                 made.append(entry)
+                if hasattr(function, "__wrapped__"):  # of a decorator, which may ask for it again
+                    entry.__wrapped__ = function.__wrapped__
         self.functions += made
         for function in functions:
             for cell in contents(function):
@@ -187,6 +190,9 @@ class CompiledPackage:
             for each in (function, self.of(function)):
                 for name in ("__defaults__", "__kwdefaults__"):
                     self.replace(AS_ATTRIBUTE, each, name, getattr(each, name), self.inside(getattr(each, name)))
+            for value in vars(function).values():
+                if self.is_wrapper(value):
+                    self.inside(value)
         return classes
 
     def find(self, values: Iterable[Any]) -> tuple[list[types.FunctionType], list[type]]:
@@ -218,7 +224,13 @@ class CompiledPackage:
                 pending.append(value.func)
             elif type(value) in (dict, list, tuple) and len(value) < MOST_ITEMS:
                 pending += value.values() if isinstance(value, dict) else value
+            elif self.is_wrapper(value):
+                pending += vars(value).values()
         return functions, classes
+
+    def is_wrapper(self, value: Any) -> bool:
+        """Is it an object of a class of these packages that stands for a function, as decorators make them?"""
+        return self.is_ours(type(value).__module__) and "__wrapped__" in getattr(value, "__dict__", ())
 
     def of(self, value: Any) -> Any:
         """What stands where `value` was: a compiled function, or what is made anew of one."""
@@ -263,11 +275,14 @@ class CompiledPackage:
     def replace_inside(self, namespace: dict[str, Any]) -> None:
         """Change lists and dicts in place; tuples are made anew."""
         for name, value in list(namespace.items()):
-            if type(value) in (dict, list, tuple) and name != "__builtins__":
+            if (type(value) in (dict, list, tuple) or self.is_wrapper(value)) and name != "__builtins__":
                 self.replace(AS_ITEM, namespace, name, value, self.inside(value))
 
     def inside(self, value: Any, level: int = 0) -> Any:
         """What is in a container in place of `value`."""
+        if self.is_wrapper(value):
+            for name, item in list(vars(value).items()):
+                self.replace(AS_ATTRIBUTE, value, name, item)
         if level == MOST_LEVELS or type(value) not in (dict, list, tuple) or len(value) > MOST_ITEMS:
             return self.of(value)
         if isinstance(value, tuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import pickle
 import sys
 import traceback
 import types
@@ -85,6 +86,32 @@ class Flat(Box):
     def area(self):
         return super().area() * 0
 
+class Announced:
+    def __init__(self, function):
+        self.__wrapped__ = self.run = function
+        self.calls = 0
+
+    def __call__(self, *args):
+        self.calls += 1
+        return self.run(*args)
+
+    def __reduce__(self):
+        return ANNOUNCED[self.run.__name__].__getattribute__, ("__wrapped__",)
+
+def announced(function):
+    @functools.wraps(function)
+    def inner(*args):
+        return inner.__wrapped__(*args)
+    inner.__wrapped__ = Announced(function)
+    ANNOUNCED[function.__name__] = inner
+    return inner
+
+ANNOUNCED = {}
+
+@announced
+def tripled(x):
+    return x * 3
+
 by_five = functools.partial(add, 5.0)
 box_of = Box.of
 METHODS = {"add": add, "more": [double, (by_five, add)]}
@@ -143,6 +170,18 @@ def test_functions_are_compiled_wherever_they_are_kept(lentil: Any) -> None:
         for each in (members["area"], members["total"].fget, members["largest"].func, members["twice"], members["of"]):
             assert is_compiled(getattr(each, "__func__", each))
         assert {f.__qualname__ for f in package.functions} > {"add", "Box.area", "Flat.area", "shifted"}
+
+
+def test_objects_that_decorators_make_hold_what_is_compiled(lentil: Any) -> None:
+    shapes = lentil.shapes
+    wrapper = shapes.tripled.__wrapped__
+    plain = wrapper.run
+    with npc.compile_package("lentil"):
+        assert is_compiled(shapes.tripled) and shapes.tripled is shapes.ANNOUNCED["tripled"]
+        assert shapes.tripled.__wrapped__ is wrapper and is_compiled(wrapper.run) and wrapper.__wrapped__ is wrapper.run
+        assert pickle.loads(pickle.dumps(wrapper)) is wrapper
+        assert shapes.tripled(2.0) == 6.0 and wrapper.calls == 1
+    assert wrapper.run is wrapper.__wrapped__ is plain and shapes.tripled.__wrapped__ is wrapper
 
 
 def test_answers_stay(lentil: Any) -> None:
