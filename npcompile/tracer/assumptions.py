@@ -46,10 +46,7 @@ def of_function(source: Source, x: types.FunctionType, object_of: Callable[[Any]
 
 def asks_globals(code: types.CodeType) -> bool:
     """Does it matter which globals a function of this code has? Not to one that names none and makes no function."""
-    return any(i.opname in ASK_GLOBALS or "NAME" in i.opname or "GLOBAL" in i.opname for i in decode(code).instructions)
-
-
-ASK_GLOBALS = ("MAKE_FUNCTION", "LOAD_BUILD_CLASS", "IMPORT_FROM", "IMPORT_STAR")
+    return any(i.traits.uses_globals for i in decode(code).instructions)
 
 
 @dataclass(slots=True, eq=False)

@@ -40,7 +40,7 @@ def capture_branch(frame: Frame, i: Instruction, branch: Branch, starts: tuple[i
         return None
     if frame.parent is None and not region.instructions.isdisjoint(decisions.stops):
         return None
-    if any(frame.program.instructions[k].opname == "YIELD_VALUE" for k in region.instructions):
+    if any(frame.program.instructions[k].traits.flow == "yield" for k in region.instructions):
         return None
     if sum(1 for _ in enclosing(frame)) >= MOST_NESTED:
         decisions.branches[key] = "branches are nested too deeply"
@@ -117,7 +117,7 @@ def meetings(facts: CodeFacts) -> dict[int, int]:
             found = everywhere
             for s in following:
                 found &= after[s]
-            if facts.instructions[k].opname == "RETURN_VALUE" and not following:
+            if facts.instructions[k].traits.flow == "return" and not following:
                 found = 1 << count
             found |= 1 << k
             if found != after[k]:

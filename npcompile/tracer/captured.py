@@ -1,11 +1,11 @@
 """Everything that is captured.
 
-Each of these modules, as it is imported, defines what some instructions, operators, attributes or calls are: `handles` of an
-instruction, `captures` of a function, `defined` of what modules below call.
+Each of these modules, as it is imported, defines what some operators, attributes or calls are: `captures` of a function,
+`defined` of what modules below call. Of instructions there is a table, one for symbolic frames and one for native programs.
 """
 
 from npcompile.tracer.arrays import control, random_methods, tensors, transformed
-from npcompile.tracer.instructions import blocks, classes, containers, functions, jumps, operations, variables
+from npcompile.tracer.instructions import table
 from npcompile.tracer.native import instructions as native_instructions
 from npcompile.tracer.python import (
     array_function,
@@ -25,28 +25,22 @@ from npcompile.tracer.python import functions as python_functions
 
 __all__ = [
     "array_function",
-    "blocks",
-    "classes",
-    "containers",
     "control",
     "copying",
     "deques",
-    "functions",
     "introspection",
     "iterators",
-    "jumps",
     "library",
     "native_instructions",
     "numbers",
     "objects",
-    "operations",
     "python_builtins",
     "python_containers",
     "python_functions",
     "python_numbers",
     "random_methods",
+    "table",
     "tensors",
     "texts",
     "transformed",
-    "variables",
 ]

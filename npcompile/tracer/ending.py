@@ -13,7 +13,6 @@ from npcompile.backends.cuda.arrays import array_kind
 from npcompile.tensor_core.guards import Is, Truth
 from npcompile.tensor_core.source import Call, Name
 from npcompile.tracer.bytecode.decode import Program
-from npcompile.tracer.bytecode.opcodes import CALLS
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.capture import Capture
@@ -247,7 +246,7 @@ class Ending:
 
     def loop_iterator(self, index: int) -> Any | None:
         """The iterator of a `for` loop at `index` when the generated program may ask it for the next item."""
-        if self.function.program.instructions[index].opname != "FOR_ITER":
+        if self.function.program.instructions[index].traits.flow != "next":
             return None
         value = self.capture.realize(self.frame.stack[-1])
         if isinstance(value, Iterator) and value.kind in ("range", "sequence", "array"):
@@ -278,7 +277,7 @@ class Ending:
     def compile_callee(self, index: int) -> None:
         """A Python function that could not be inlined is called through its own compiled entry."""
         function = self.function
-        if function.program.instructions[index].opname not in CALLS or function.compile_callee is None:
+        if function.program.instructions[index].traits.call == "" or function.compile_callee is None:
             return
         position = self.callee_position(index)
         value = self.frame.stack[position]
@@ -328,7 +327,9 @@ class Ending:
     def callee_position(self, call: int) -> int:
         """Where on the stack stands what the instruction calls."""
         instruction, stack = self.function.program.instructions[call], self.frame.stack
-        first = len(stack) - instruction.arg - (instruction.opname == "CALL_FUNCTION_EX") - 2
+        above = instruction.above_callee
+        assert above is not None, instruction
+        first = len(stack) - above - 2
         return first if stack[first] is not NULL else first + 1
 
     def compiled_callee(self, user: types.FunctionType) -> types.FunctionType:

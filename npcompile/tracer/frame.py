@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.guards import Guard
@@ -15,6 +15,7 @@ from npcompile.tracer.bytecode.declined import why_declined
 from npcompile.tracer.bytecode.decode import Handler, Instruction, Program
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.decisions import Break, Restart
+from npcompile.tracer.forward import Forward
 from npcompile.tracer.raising import Raises, set_context
 from npcompile.tracer.values import NULL, UNASSIGNED, Cell, Constant, ErrorState, ExceptionValue, GradMode
 
@@ -79,19 +80,7 @@ class BodyDeclined(Exception):
 
 Outcome = Return | Stop | Branch | Jump | NextItem
 Meaning = Callable[["Frame", Instruction], "int | Outcome | None"]  # None: go on with the next instruction
-HANDLERS: dict[str, Meaning] = {}
-
-
-def handles(*opnames: str) -> Callable[[Meaning], Meaning]:
-    """Register the meaning of instructions, by their names in `bytecode.opcodes`."""
-
-    def add(handler: Meaning) -> Meaning:
-        for name in opnames:
-            assert name not in HANDLERS, f"{name} has two handlers"
-            HANDLERS[name] = handler
-        return handler
-
-    return add
+handler_of: Final[Forward[[str], Meaning | None]] = Forward()  # by its name in `bytecode.opcodes`
 
 
 @dataclass(slots=True, eq=False)
@@ -196,7 +185,7 @@ class Frame:
             try:
                 if capture.instructions > INSTRUCTION_LIMIT:
                     raise Decline("the program is too long for one graph")
-                handler = HANDLERS.get(instruction.opname)
+                handler = handler_of(instruction.opname)
                 if handler is None:
                     why = why_declined(instruction.opname)
                     raise Decline(why.reason if why else f"the instruction {instruction.opname}")
@@ -342,7 +331,7 @@ class Frame:
 
     def follow(self, index: int) -> int:
         """Where control really goes from `index`: unconditional jumps are taken."""
-        while self.program.instructions[index].opname in ("JUMP", "JUMP_BACKWARD"):
+        while self.program.instructions[index].traits.flow == "goto":
             index = self.program.instructions[index].target
         return index
 
@@ -355,4 +344,4 @@ def describe(outcome: Outcome) -> tuple[str, str]:
             return "a loop over outside data in an inlined function", ""
 
 
-__all__ = ["HANDLERS", "NULL", "Branch", "Frame", "Jump", "NextItem", "Return", "Stop", "handles"]
+__all__ = ["NULL", "Branch", "Frame", "Jump", "NextItem", "Return", "Stop", "handler_of"]

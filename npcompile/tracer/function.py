@@ -367,7 +367,7 @@ class CompiledFunction:
         """
         nulls = self.facts.nulls(index, null_slots)
         # What an attribute of a copy on the host gives, `x.flat` for one, is used there too: it would not see the device.
-        is_attribute = is_on_device and self.program.instructions[index].opname in ("LOAD_ATTR", "LOAD_METHOD")
+        is_attribute = is_on_device and self.program.instructions[index].traits.reads("attribute")
         most = self.facts.depth[index] if is_attribute else None
         found: dict[int, Point] = {}
         pending, visited = [index], set()

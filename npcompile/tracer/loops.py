@@ -77,12 +77,12 @@ def capture_loop(frame: Frame, header: int, iterator: Iterator) -> None:
 def stored_names(frame: Frame, header: int) -> list[str]:
     """Local variables that the body may set."""
     instructions = frame.program.instructions
-    end = max(i.index for i in instructions if i.target == header and i.opname == "JUMP_BACKWARD")
+    end = max(i.index for i in instructions if i.target == header <= i.index and i.traits.flow == "goto")
     names: dict[str, None] = {}
     for i in instructions[header + 1 : end]:
-        if i.opname == "STORE_FAST":
+        if i.traits.writes("local"):
             names[i.argval] = None
-        elif i.opname.startswith(("STORE_DEREF", "DELETE")):
+        elif i.traits.writes("cell") or i.traits.access == "delete":
             raise Decline("a long loop that sets a variable of an inner function, or deletes one")
     return list(names)
 

@@ -234,14 +234,6 @@ def are_any_on_device(values: Sequence[Any]) -> bool:
     return False
 
 
-CELL_READS = ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
-CALLS = {  # how many slots are above the two that the callee may be in
-    "CALL": lambda arg: arg,
-    "CALL_KW": lambda arg: arg,
-    "CALL_FUNCTION_EX": lambda arg: 1 + arg,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Touched:
     """What a segment looks at, as positions among the values that it is called with."""
@@ -260,18 +252,18 @@ class Touched:
         first = int(bool(names))
         slots = [k for k in range(layout.depth) if k not in layout.null_slots]
         reads = {facts.slots[a.slot] for k in run for a in facts.effects[k].accesses if a.kind in ("read", "take")}
-        cells = {i.argval for k in run if (i := program.instructions[k]).opname in CELL_READS}
+        cells = {i.argval for k in run if (i := program.instructions[k]).traits.reads("cell")}
         begin = program.instructions[layout.index]
-        above = CALLS[begin.opname](begin.arg) if begin.opname in CALLS else None
+        above = begin.above_callee
         callee = () if above is None else (layout.depth - above - 2, layout.depth - above - 1)
-        name = begin.argval if begin.opname in ("LOAD_ATTR", "LOAD_METHOD") else None
+        name = begin.argval if begin.traits.reads("attribute") else None
         return cls(
             tuple(first + k for k in range(len(slots))),
             tuple(first + len(slots) + k for k, n in enumerate(layout.local_names) if n in reads),
             tuple(k for k, n in enumerate(names) if n in cells),
             tuple(first + slots.index(k) for k in callee if k in slots),
             name,
-            begin.opname == "FOR_ITER" and len(run) == 1,
+            begin.traits.flow == "next" and len(run) == 1,
         )
 
     def positions(self, state: Sequence[Any]) -> tuple[int, ...]:

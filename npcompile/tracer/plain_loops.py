@@ -80,7 +80,7 @@ def rest_of_loop(point: Any, state: tuple[Any, ...]) -> Callable[..., Any] | Non
 
 def rebound_in(function: Any, region: frozenset[int]) -> frozenset[str]:
     instructions = (function.program.instructions[k] for k in region)
-    return frozenset(i.argval for i in instructions if i.opname in ("STORE_FAST", "DELETE_FAST"))
+    return frozenset(i.argval for i in instructions if i.traits.place == "local" and i.traits.access in ("write", "delete"))
 
 
 def is_kept(point: Any, k: int, rebound: Set[str]) -> bool:

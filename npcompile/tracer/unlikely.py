@@ -56,15 +56,17 @@ def is_handled(frame: Frame | None) -> bool:
 
 def raises(program: Program, start: int) -> bool:
     for i in program.instructions[start : start + LONGEST]:
-        if i.opname in ("RAISE_VARARGS", "RERAISE"):
+        if i.traits.flow == "raise":
             return True
-        if i.target >= 0 or i.opname.startswith(("RETURN", "YIELD")) or i.opname.startswith("STORE") and i.opname != "STORE_FAST":
+        if i.target >= 0 or lasts(i):
             return False
     return False
 
 
 def lasts(i: Instruction) -> bool:
-    return i.opname.startswith(("STORE", "RETURN", "YIELD", "POP_JUMP", "RAISE")) and i.opname != "STORE_FAST"
+    """Does the instruction do more than compute and set variables of its own?"""
+    traits = i.traits
+    return traits.access == "write" and traits.place != "local" or traits.is_branch or traits.flow in ("return", "yield", "raise")
 
 
 def only_warns(program: Program, start: int, end: int) -> bool:
@@ -72,5 +74,5 @@ def only_warns(program: Program, start: int, end: int) -> bool:
     arm = program.instructions[start:end]
     if not arm or len(arm) > LONGEST or any(lasts(i) and i.target != end for i in arm):
         return False
-    names = [i.argval for i in arm if i.opname in ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD")]
-    return names[:2] == ["warnings", "warn"] and sum(i.opname.startswith("CALL") for i in arm) == 1
+    names = [i.argval for i in arm if i.traits.reads("global") or i.traits.reads("attribute")]
+    return names[:2] == ["warnings", "warn"] and sum(i.traits.call != "" for i in arm) == 1

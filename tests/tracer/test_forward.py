@@ -7,8 +7,8 @@ import inspect
 import pytest
 
 from npcompile.tracer import captured
+from npcompile.tracer.forward import Forward
 from npcompile.tracer.python import forward
-from npcompile.tracer.python.forward import Forward
 
 DECLARED = {name: value for name, value in vars(forward).items() if isinstance(value, Forward)}
 

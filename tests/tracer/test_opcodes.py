@@ -22,14 +22,14 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from npcompile.tracer import instructions
 from npcompile.tracer.bytecode.declined import DECLINED, why_declined
 from npcompile.tracer.bytecode.decode import decode
-from npcompile.tracer.bytecode.opcodes import HALVES, OR_POP, SAME
-from npcompile.tracer.frame import HANDLERS
+from npcompile.tracer.bytecode.opcodes import HALVES, NO_FALL_THROUGH, OR_POP, SAME
+from npcompile.tracer.bytecode.traits import TRAITS
+from npcompile.tracer.instructions.table import HANDLERS
+from npcompile.tracer.native.instructions import MEANINGS
 from tests.tracer import sample_functions
 
-assert instructions  # registers the handlers
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 # What CPython's instructions stand for, where it is not one that `SAME` names, or their own name.
 OTHERWISE = {
@@ -58,6 +58,15 @@ def test_every_instruction_is_handled_or_declines():
     declined = {name for name in found if why_declined(name) is not None}
     assert handled | declined == found
     assert not handled & declined
+
+
+def test_what_asks_traits_knows_what_is_handled():
+    """Of what native programs have a meaning for, each instruction has traits; and none has traits that nobody gives."""
+    given = {common for names in [*OTHERWISE.values(), SAME.values(), dis.opmap] for common in names} | {"END_FOR"}
+    of_other_versions = {*HANDLERS, *DECLINED}
+    assert MEANINGS.keys() - TRAITS.keys() == {"LIST_EXTEND", "LIST_APPEND"}
+    assert TRAITS.keys() - given - of_other_versions == set()
+    assert {name for name, traits in TRAITS.items() if traits.ends_block} <= NO_FALL_THROUGH
 
 
 def test_names_of_versions_are_in_one_place():

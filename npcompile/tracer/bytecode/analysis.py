@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from npcompile.tracer.bytecode.decode import Handler, Instruction, decode, localsplus_names
-from npcompile.tracer.bytecode.opcodes import NO_FALL_THROUGH
 
 
 class Access(NamedTuple):
@@ -111,32 +110,6 @@ def null_slots_of(state: State | None) -> tuple[int, ...] | None:
 
 # --- What each instruction does
 
-ACCESSES: Final = {"LOAD_FAST": "read", "LOAD_FAST_AND_CLEAR": "take", "STORE_FAST": "write", "DELETE_FAST": "delete"}
-
-# What dis says otherwise: of a call it counts arguments as gone too early, of a generator not what is left for POP_TOP, and
-# hidden slots of the stack.
-CHANGES: Final = {
-    "CALL": lambda arg: -arg - 1,
-    "CALL_KW": lambda arg: -arg - 1,
-    "POP_TOP": lambda arg: -1,
-    "NOP": lambda arg: 0,
-    "BEFORE_WITH": lambda arg: 1,
-    "GET_ITER": lambda arg: 0,
-    "GET_YIELD_FROM_ITER": lambda arg: 0,
-    "END_SEND": lambda arg: -1,
-    "RETURN_GENERATOR": lambda arg: 1,
-}
-
-# Instructions whose result takes the place of a NULL, or that push one among other values.
-CONSUMES: Final = {
-    "CALL": lambda arg: arg + 2,
-    "CALL_KW": lambda arg: arg + 2,
-    "CALL_FUNCTION_EX": lambda arg: 3 + arg,
-    "LOAD_METHOD": lambda arg: 1,
-    "LOAD_ATTR": lambda arg: 1,
-    "LOAD_SUPER_ATTR": lambda arg: 3,
-}
-NEVER_ENTERED: Final = {"COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "END_FOR"}
 EFFECTS: Final[dict[tuple[Any, ...], Effect]] = {}  # a memo: they follow from the instruction
 
 
@@ -149,24 +122,25 @@ def effect_of(i: Instruction) -> Effect:
 
 
 def described(i: Instruction) -> Effect:
-    name, arg, kind = i.opname, i.arg, ACCESSES.get(i.opname)
-    if name in CHANGES:
-        change = jump_change = CHANGES[name](arg)
-    elif name == "FOR_ITER":
+    traits, arg = i.traits, i.arg
+    if traits.change is not None:
+        change = jump_change = traits.change(arg)
+    elif traits.flow == "next":
         change, jump_change = 1, -1
     else:
         change, jump_change = (sum(changed(*word, jump) for word in i.raw) for jump in (False, True))
-    if kind is not None:
-        consumes = int(kind == "write")
+    is_local = traits.place == "local"
+    if is_local:
+        consumes = int(traits.access == "write")
     else:
-        consumes = CONSUMES[name](arg) if name in CONSUMES else max(0, -change, -jump_change)
-    accesses = (Access(kind, arg),) if kind is not None else ()
+        consumes = traits.renews(arg) if traits.renews is not None else max(0, -change, -jump_change)
+    accesses = (Access(traits.access, arg),) if is_local else ()
     pushes_null = None
-    if name == "PUSH_NULL":
+    if traits.stack == "null":
         pushes_null = (True, 0)
     elif i.null:
-        pushes_null = (name == "LOAD_GLOBAL", int(i.null > 0))
-    return Effect(name not in NO_FALL_THROUGH, change, jump_change, consumes, accesses, pushes_null)
+        pushes_null = (traits.reads("global"), int(i.null > 0))
+    return Effect(not traits.ends_block, change, jump_change, consumes, accesses, pushes_null)
 
 
 def changed(opcode: int, arg: int, jump: bool) -> int:
@@ -180,11 +154,12 @@ def after(instruction: Instruction, effect: Effect, state: State, jump: bool, ce
     """The state after `instruction` when it does not raise."""
     depth, null, unknown, handled, bound, maybe_bound, swapped = state
     new_depth = depth + (effect.jump_change if jump else effect.change)
-    if instruction.opname == "SWAP":
+    moved = instruction.traits.stack
+    if moved == "swap":
         top, other = depth - 1, depth - instruction.arg
         null, unknown, handled, swapped = (swap_bits(mask, top, other) for mask in (null, unknown, handled, swapped))
         return State(depth, null, unknown, handled, bound, maybe_bound, swapped)
-    if instruction.opname == "COPY":
+    if moved == "copy":
         source = depth - instruction.arg
         null, unknown, handled, swapped = (mask | (mask >> source & 1) << depth for mask in (null, unknown, handled, swapped))
         return State(new_depth, null, unknown, handled, bound, maybe_bound, swapped)
@@ -358,7 +333,7 @@ def compute_facts(code: CodeType) -> CodeFacts:
     arguments = (1 << argument_count(code)) - 1 & plain
     reached = flow_over(instructions, effects, cell_slots, 0, State(0, 0, 0, 0, arguments, arguments, 0))
     states = tuple(reached.get(index) for index in range(len(instructions)))
-    start = next(instruction.index for instruction in instructions if instruction.opname == "RESUME")
+    start = next(instruction.index for instruction in instructions if instruction.traits.flow == "start")
     # super() without arguments reads the first argument behind the compiler's back.
     always = 1 & plain if "__class__" in code.co_freevars and code.co_argcount else 0
 
@@ -406,7 +381,8 @@ def leaves_with(instructions: tuple[Instruction, ...], index: int) -> bool:
     """
     for start in range(max(0, index - 3), index + 1):
         found = instructions[start : start + 4]
-        if [i.opname for i in found] == ["LOAD_CONST"] * 3 + ["CALL"] and found[-1].arg == 2:
+        *given, call = found
+        if len(given) == 3 and all(i.traits.is_constant for i in given) and call.traits.call == "positional" and call.arg == 2:
             return True
     return False
 
@@ -419,7 +395,7 @@ def is_enterable(instructions: tuple[Instruction, ...], state: State | None, ind
     """
     if state is None or state.handled or state.swapped or index < start:
         return False
-    return instructions[index].opname not in NEVER_ENTERED
+    return instructions[index].traits.may_be_entered
 
 
 def loop_region(facts: CodeFacts, header: int) -> frozenset[int]:

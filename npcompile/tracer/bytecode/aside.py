@@ -8,6 +8,7 @@ from types import CodeType
 from typing import Any
 
 from npcompile.tracer.bytecode.assembler import (
+    FOR_ITER,
     JUMP_FORWARD,
     LOAD_CONST,
     POP_TOP,
@@ -15,14 +16,12 @@ from npcompile.tracer.bytecode.assembler import (
     Item,
     assembled_instructions,
     exception_table,
-    first_of,
     line_table,
     written,
 )
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.bytecode.versions import RUNNING
 
-FOR_ITER = first_of("FOR_ITER")
 SPLIT = 1  # what instructions of several steps leave on the stack between these
 HIDDEN = RUNNING.has_split_iterator  # slots of the stack above the iterator
 AT_END = [dis.opmap.get(name, -1) for name in RUNNING.end_of_loop]
@@ -31,7 +30,7 @@ AT_END = [dis.opmap.get(name, -1) for name in RUNNING.end_of_loop]
 def taking_an_item(code: CodeType, items_of: Iterator[Any], kept: Any) -> CodeType:
     """The code, of which each call takes an item of an endless iterator first. `kept` is one of its constants."""
     instructions = decode(code).instructions
-    begin = next(k for k, i in enumerate(instructions) if i.opname == "RESUME") + 1
+    begin = next(k for k, i in enumerate(instructions) if i.traits.flow == "start") + 1
     where, body = instructions[begin - 1].positions, len(instructions)  # labels of its own: the end of the loop, the body
     items: list[Item] = []
     labels: dict[int, int] = {}

@@ -29,10 +29,12 @@ COPY_FREE_VARS, RESUME, RETURN_VALUE, RAISE_VARARGS, JUMP_FORWARD, NOP = map(
     first_of, ("COPY_FREE_VARS", "RESUME", "RETURN_VALUE", "RAISE_VARARGS", "JUMP_FORWARD", "NOP")
 )
 BUILD_LIST, UNPACK_SEQUENCE, STORE_SUBSCR = map(first_of, ("BUILD_LIST", "UNPACK_SEQUENCE", "STORE_SUBSCR"))
+LOAD_GLOBAL, FOR_ITER = map(first_of, ("LOAD_GLOBAL", "FOR_ITER"))
 LOAD_SPECIAL, COPY, CALL, GET_ITER = (dis.opmap.get(name, -1) for name in ("LOAD_SPECIAL", "COPY", "CALL", "GET_ITER"))
 CHECKED_LOAD = first_of("LOAD_FAST_CHECK", "LOAD_FAST")  # raises UnboundLocalError
 JUMP_IF_FALSE = first_of("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_IF_FALSE")
 JUMP_BACK = first_of("JUMP_BACKWARD_NO_INTERRUPT")  # no signal handler may raise while the state is being handed over
+CALLING = [dis.opmap[name] for name in ("PRECALL", "CALL") if name in dis.opmap]  # each with the number of arguments
 # Move a value out of a local, so that the stack alone owns it.
 MOVE_FAST = (first_of("LOAD_FAST_AND_CLEAR"),) if "LOAD_FAST_AND_CLEAR" in dis.opmap else (LOAD_FAST, DELETE_FAST)
 

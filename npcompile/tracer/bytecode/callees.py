@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import builtins
-import dis
 import functools
 import types
 from collections.abc import Callable
 from typing import Any
 
 from npcompile.tracer.bytecode.assembler import (
+    CALLING,
     LOAD_CONST,
+    LOAD_GLOBAL,
     PUSH_NULL,
     Item,
     assembled_instructions,
     exception_table,
-    first_of,
     line_table,
     written,
 )
 from npcompile.tracer.bytecode.decode import Instruction, decode
 
-LOAD_GLOBAL = first_of("LOAD_GLOBAL")
-CALL = [dis.opmap[name] for name in ("PRECALL", "CALL") if name in dis.opmap]
 Compiled = Callable[[Any], Any]  # what is called instead of a callable
 
 
@@ -67,7 +65,7 @@ def rewritten(code: types.CodeType, compiled: Compiled) -> types.CodeType:
 
 def call_of(i: Instruction, constant: int) -> list[tuple[int, int]]:
     """Instructions that call a constant with a global, and leave the result where a call finds what it calls."""
-    load, call = (LOAD_CONST, constant), [(LOAD_GLOBAL, i.arg & ~1), *((opcode, 1) for opcode in CALL)]
+    load, call = (LOAD_CONST, constant), [(LOAD_GLOBAL, i.arg & ~1), *((opcode, 1) for opcode in CALLING)]
     if i.null > 0:
         return [load, (PUSH_NULL, 0), *call, (PUSH_NULL, 0)]
     return [(PUSH_NULL, 0), (PUSH_NULL, 0), load, *call]
@@ -75,4 +73,4 @@ def call_of(i: Instruction, constant: int) -> list[tuple[int, int]]:
 
 def calls_global(i: Instruction) -> bool:
     """Does the instruction load a function that is then called, and no built-in one?"""
-    return i.opname == "LOAD_GLOBAL" and bool(i.null) and not hasattr(builtins, i.argval)
+    return i.traits.reads("global") and bool(i.null) and not hasattr(builtins, i.argval)

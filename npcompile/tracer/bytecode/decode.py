@@ -31,6 +31,7 @@ from npcompile.tracer.bytecode.opcodes import (
     SAME,
     is_jump,
 )
+from npcompile.tracer.bytecode.traits import NO_TRAITS, TRAITS, Traits
 from npcompile.tracer.bytecode.versions import RUNNING, WHY_UNKNOWN
 
 LONGEST_CODE = 150_000  # bytes, 4,000 statements or more: to compile it takes about ten seconds
@@ -61,6 +62,17 @@ class Instruction:
     handler: Handler | None
     raw: tuple[Word, ...]
     hidden: int  # bits of the stack's slots, as CPython counts them, that are hidden before it runs
+
+    @property
+    def traits(self) -> Traits:
+        """What it does."""
+        return TRAITS.get(self.opname, NO_TRAITS)
+
+    @property
+    def above_callee(self) -> int | None:
+        """How many slots are above the two that what it calls may be in. None: it calls nothing."""
+        call = self.traits.call
+        return self.arg + (call == "spread") if call else None
 
 
 @dataclass(frozen=True, slots=True)

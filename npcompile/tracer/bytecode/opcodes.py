@@ -65,7 +65,6 @@ NAMES_OF_INTRINSICS: Final = {
 }
 COMMON_CONSTANTS: Final[tuple[Any, ...]] = tuple(vars(dis).get("_common_constants", ()))
 ASKS_TRUTH: Final = ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "UNARY_NOT")
-CALLS: Final = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 CONDITIONAL: Final = frozenset(f"POP_JUMP_IF_{what}" for what in ("TRUE", "FALSE", "NONE", "NOT_NONE"))
 NO_FALL_THROUGH: Final = frozenset(["RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP", "JUMP_BACKWARD"])
 # Their argument is a place in the stack, counted from the top once so many values are taken.

@@ -217,8 +217,6 @@ def layout_at(code: types.CodeType, facts: CodeFacts, index: int, state: State, 
     return Layout(index, state.depth, null_slots, *facts.locals_at(index))
 
 
-DONE_BY_PROLOGUE: Final = {"COPY_FREE_VARS", "MAKE_CELL", "RESUME"}
-
 # A label is the index of one of the user's instructions, or negative for a place of ours.
 ENTRY: Final = -1
 KEPT: Final = ".kept"  # the variable of the list of locals that nothing reads
@@ -282,8 +280,8 @@ class Writer:
         self.prologue()
         instructions = self.facts.instructions
         copied = {entry} | (self.states.keys() - self.layouts.keys())
-        ends = {i.target - 1 for k in copied if (i := instructions[k]).opname == "FOR_ITER" and i.target - 1 not in copied}
-        for index in sorted({entry, *self.states} | {k for k in ends if instructions[k].opname == "END_FOR"}):
+        ends = {i.target - 1 for k in copied if (i := instructions[k]).traits.flow == "next" and i.target - 1 not in copied}
+        for index in sorted({entry, *self.states} | {k for k in ends if instructions[k].traits.flow == "loop end"}):
             if index in self.layouts:
                 self.hand_over(self.layouts[index])
             if index == entry:
@@ -362,13 +360,13 @@ class Writer:
 
     def copy(self, instruction: Instruction) -> None:
         """The user's instruction; returns say that they are one, and cells are free variables."""
-        index, name = instruction.index, instruction.opname
+        index, traits = instruction.index, instruction.traits
         self.positions, self.handler = instruction.positions, instruction.handler
-        if name == "END_FOR":  # raises nothing: its handler may not be written
+        if traits.flow == "loop end":  # raises nothing: its handler may not be written
             self.place(index)
             self.items += [replace(item, handler=None) for item in written(self.facts.instructions, instruction)]
             return
-        if index <= self.facts.start and name in DONE_BY_PROLOGUE:
+        if index == self.facts.start or index < self.facts.start and traits.defines == "cells":  # done by the prologue
             self.place(index)
             return
         # Where a Python function called by an instruction raises, CPython 3.13 looks for a handler of the word before that
@@ -377,14 +375,14 @@ class Writer:
         if before == self.handler != self.items[-1].handler:
             self.add(NOP)
         self.place(index)
-        if name == "RETURN_VALUE":
+        if traits.flow == "return":
             self.load_constant(None)
             self.add(SWAP, 2)
             self.add(BUILD_TUPLE, 2)
             self.add(RETURN_VALUE)
-        elif name == "BEFORE_WITH" and RUNNING.has_split_exit:
+        elif traits.stack == "manager" and RUNNING.has_split_exit:
             self.enter_with()
-        elif name == "GET_ITER" and RUNNING.has_split_iterator:
+        elif traits.stack == "iterator" and RUNNING.has_split_iterator:
             self.call_with_top(iter)
             self.add(GET_ITER)
         else:

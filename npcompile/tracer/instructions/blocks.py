@@ -9,7 +9,7 @@ from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import raising
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.frame import Frame, handles
+from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, groups, objects
 from npcompile.tracer.python.operators import describe, plain
 from npcompile.tracer.values import (
@@ -23,7 +23,6 @@ from npcompile.tracer.values import (
 )
 
 
-@handles("BEFORE_WITH")
 def before_with(frame: Frame, i: Instruction) -> None:
     manager = frame.pop()
     if not isinstance(manager, (ErrorState, GradMode)):
@@ -55,7 +54,6 @@ def enter_object(frame: Frame, manager: Any) -> None:
 # --- exceptions: `value` is raised, handled and forgotten while capturing
 
 
-@handles("RAISE_VARARGS")
 def raise_varargs(frame: Frame, i: Instruction) -> None:
     raise raised_by_statement(frame, i.arg)  # in no variable: its traceback holds this frame
 
@@ -74,31 +72,26 @@ def raised_by_statement(frame: Frame, operands: int) -> raising.Raises:
     return raising.Raises(handled[-1])
 
 
-@handles("RERAISE")
 def reraise(frame: Frame, i: Instruction) -> None:
     raise raising.raised(frame.pop())
 
 
-@handles("PUSH_EXC_INFO")
 def push_exc_info(frame: Frame, i: Instruction) -> None:
     value = frame.pop()
     frame.root.handled.append(value)
     frame.stack += [Constant(None), value]
 
 
-@handles("POP_EXCEPT")
 def pop_except(frame: Frame, i: Instruction) -> None:
     frame.pop_raw()
     frame.root.handled.pop()
 
 
-@handles("CHECK_EXC_MATCH")
 def check_exc_match(frame: Frame, i: Instruction) -> None:
     kinds = plain(frame.capture, frame.pop())
     frame.push(Constant(raising.matches(frame.capture.realize(frame.stack[-1]), kinds)))
 
 
-@handles("CHECK_EG_MATCH")
 def check_eg_match(frame: Frame, i: Instruction) -> None:
     kinds, value = plain(frame.capture, frame.pop()), frame.pop()
     found, rest = groups.match(value, kinds)
@@ -107,13 +100,11 @@ def check_eg_match(frame: Frame, i: Instruction) -> None:
         frame.root.handled[-1] = found
 
 
-@handles("PREP_RERAISE_STAR")
 def prep_reraise_star(frame: Frame, i: Instruction) -> None:
     raised, original = frame.pop(), frame.pop()
     frame.push(groups.left_to_raise(original, [frame.capture.realize(e) for e in raised.items]) or Constant(None))
 
 
-@handles("WITH_EXCEPT_START")
 def with_except_start(frame: Frame, i: Instruction) -> None:
     leave, error = (frame.capture.realize(frame.stack[-k]) for k in (4, 1))
     if not isinstance(leave, (ContextExit, Method)) or not isinstance(error, ExceptionValue):

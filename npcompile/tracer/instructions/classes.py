@@ -9,7 +9,7 @@ from npcompile.tensor_core.guards import HasKey
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.source import Literal, Source
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.frame import Frame, handles
+from npcompile.tracer.frame import Frame
 from npcompile.tracer.instructions.containers import require_begun_in_body
 from npcompile.tracer.instructions.variables import push_callable
 from npcompile.tracer.python import attributes, containers, effects, objects, operators
@@ -20,18 +20,15 @@ from npcompile.tracer.values import UNASSIGNED, Constant, Mapping, Sequence, Set
 # --- sets
 
 
-@handles("BUILD_SET")
 def build_set(frame: Frame, i: Instruction) -> None:
     frame.push(SetValue({operators.constant_key(frame.capture, v) for v in frame.pop_many(i.arg)}))
 
 
-@handles("SET_ADD")
 def set_add(frame: Frame, i: Instruction) -> None:
     value = operators.constant_key(frame.capture, frame.pop())
     set_under_construction(frame, i.arg).items.add(value)  # type: ignore[union-attr]
 
 
-@handles("SET_UPDATE")
 def set_update(frame: Frame, i: Instruction) -> None:
     items = containers.members(frame.capture, frame.pop())
     set_under_construction(frame, i.arg).items.update(items)  # type: ignore[union-attr]
@@ -54,12 +51,10 @@ def globals_source(frame: Frame) -> Source:
     return frame.globals_source
 
 
-@handles("STORE_GLOBAL")
 def store_global(frame: Frame, i: Instruction) -> None:
     effects.set_global(frame.capture, frame.globals, globals_source(frame), str(i.argval), frame.pop_raw())
 
 
-@handles("DELETE_GLOBAL")
 def delete_global(frame: Frame, i: Instruction) -> None:
     name, written = str(i.argval), frame.capture.globals_written
     source = globals_source(frame)
@@ -74,19 +69,16 @@ def delete_global(frame: Frame, i: Instruction) -> None:
 # --- attributes
 
 
-@handles("LOAD_BUILD_CLASS")
 def load_build_class(frame: Frame, i: Instruction) -> None:
     if frame.globals_source is not None:
         frame.capture.guard_name(vars(builtins), "__build_class__")
     frame.push(Constant(builtins.__build_class__))
 
 
-@handles("DELETE_ATTR")
 def delete_attr(frame: Frame, i: Instruction) -> None:
     attributes.delete(frame, frame.pop(), str(i.argval))
 
 
-@handles("LOAD_SUPER_ATTR")
 def load_super_attr(frame: Frame, i: Instruction) -> None:
     owner, after, function = frame.pop(), frame.pop(), frame.pop()
     if not isinstance(function, Constant) or function.value is not super:
@@ -97,7 +89,6 @@ def load_super_attr(frame: Frame, i: Instruction) -> None:
 # --- patterns: https://docs.python.org/3/reference/compound_stmts.html#the-match-statement
 
 
-@handles("GET_LEN")
 def get_len(frame: Frame, i: Instruction) -> None:
     frame.push(call_len(frame, [frame.capture.realize(frame.stack[-1])], {}))
 
@@ -109,17 +100,14 @@ def matches(frame: Frame, flag: int) -> Constant:
     return Constant(bool(type_of(frame.capture.realize(frame.stack[-1])).__flags__ & flag))
 
 
-@handles("MATCH_SEQUENCE")
 def match_sequence(frame: Frame, i: Instruction) -> None:
     frame.push(matches(frame, SEQUENCE))
 
 
-@handles("MATCH_MAPPING")
 def match_mapping(frame: Frame, i: Instruction) -> None:
     frame.push(matches(frame, MAPPING))
 
 
-@handles("MATCH_KEYS")
 def match_keys(frame: Frame, i: Instruction) -> None:
     keys, subject = (frame.capture.realize(v) for v in (frame.stack[-1], frame.stack[-2]))
     if not isinstance(subject, Mapping):
@@ -133,7 +121,6 @@ def match_keys(frame: Frame, i: Instruction) -> None:
 MATCH_THEMSELVES = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
-@handles("MATCH_CLASS")
 def match_class(frame: Frame, i: Instruction) -> None:
     names, kind, subject = frame.pop(), frame.pop(), frame.pop()
     if not isinstance(kind, Constant) or not isinstance(kind.value, type):

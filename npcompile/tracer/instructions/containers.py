@@ -8,7 +8,7 @@ from typing import Any
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.source import Formula, Literal
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.frame import Frame, handles
+from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, containers, iteration, operators, texts
 from npcompile.tracer.values import (
     Constant,
@@ -20,24 +20,22 @@ from npcompile.tracer.values import (
 )
 
 
-@handles("BUILD_TUPLE", "BUILD_LIST")
 def build_sequence(frame: Frame, i: Instruction) -> None:
-    frame.push(Sequence(tuple if i.opname == "BUILD_TUPLE" else list, frame.pop_many(i.arg)))
+    kind = i.traits.builds
+    assert kind is not None, i
+    frame.push(Sequence(kind, frame.pop_many(i.arg)))
 
 
-@handles("BUILD_MAP")
 def build_map(frame: Frame, i: Instruction) -> None:
     flat = frame.pop_many(2 * i.arg)
     frame.push(Mapping({operators.constant_key(frame.capture, k): v for k, v in zip(flat[::2], flat[1::2])}))
 
 
-@handles("BUILD_CONST_KEY_MAP")
 def build_const_key_map(frame: Frame, i: Instruction) -> None:
     keys = [operators.constant_key(frame.capture, k) for k in frame.pop().items]
     frame.push(Mapping(dict(zip(keys, frame.pop_many(i.arg)))))
 
 
-@handles("BUILD_SLICE")
 def build_slice(frame: Frame, i: Instruction) -> None:
     parts = frame.pop_many(i.arg)
     frame.push(SliceValue(*parts, *[Constant(None)] * (3 - i.arg)))
@@ -58,7 +56,6 @@ def require_begun_in_body(frame: Frame, position: int) -> None:
         raise Decline("a comprehension of many items")
 
 
-@handles("LIST_APPEND")
 def list_append(frame: Frame, i: Instruction) -> None:
     value = frame.pop_raw()
     begun = frame.capture.realize(frame.stack[-i.arg])
@@ -68,13 +65,11 @@ def list_append(frame: Frame, i: Instruction) -> None:
         under_construction(frame, i.arg).items.append(value)
 
 
-@handles("LIST_EXTEND")
 def list_extend(frame: Frame, i: Instruction) -> None:
     items = iteration.iterate(frame.capture, frame.pop())
     under_construction(frame, i.arg).items.extend(items)
 
 
-@handles("MAP_ADD")
 def map_add(frame: Frame, i: Instruction) -> None:
     value, key = frame.pop_raw(), frame.pop()
     begun = frame.capture.realize(frame.stack[-i.arg])
@@ -84,18 +79,24 @@ def map_add(frame: Frame, i: Instruction) -> None:
     under_construction(frame, i.arg).items[operators.constant_key(frame.capture, key)] = value
 
 
-@handles("DICT_UPDATE", "DICT_MERGE")
 def dict_update(frame: Frame, i: Instruction) -> None:
+    merge(frame, i, is_of_keywords=False)
+
+
+def dict_merge(frame: Frame, i: Instruction) -> None:
+    merge(frame, i, is_of_keywords=True)
+
+
+def merge(frame: Frame, i: Instruction, is_of_keywords: bool) -> None:
     source = frame.pop()
     if not isinstance(source, Mapping):
         raise Decline("** of an object that is not a plain dict")
     target = under_construction(frame, i.arg)
-    if i.opname == "DICT_MERGE" and target.items.keys() & source.items.keys():
+    if is_of_keywords and target.items.keys() & source.items.keys():
         raise Decline("multiple values for a keyword argument")
     target.items.update(source.items)
 
 
-@handles("UNPACK_SEQUENCE")
 def unpack_sequence(frame: Frame, i: Instruction) -> None:
     items = iteration.iterate(frame.capture, frame.pop(), at_most=i.arg + 1)
     if len(items) != i.arg:
@@ -103,7 +104,6 @@ def unpack_sequence(frame: Frame, i: Instruction) -> None:
     frame.stack += reversed(items)
 
 
-@handles("UNPACK_EX")
 def unpack_ex(frame: Frame, i: Instruction) -> None:
     before, after = i.arg & 0xFF, i.arg >> 8
     items = iteration.iterate(frame.capture, frame.pop())
@@ -135,18 +135,15 @@ def spec_of(frame: Frame, value: Any) -> str:
     return spec
 
 
-@handles("FORMAT_VALUE")
 def format_value(frame: Frame, i: Instruction) -> None:
     spec = spec_of(frame, frame.pop()) if i.arg & 4 else ""
     frame.push(formatted(frame, i.arg & 3, spec))
 
 
-@handles("CONVERT_VALUE")
 def convert_value(frame: Frame, i: Instruction) -> None:
     frame.push(formatted(frame, i.arg, ""))
 
 
-@handles("BUILD_STRING")
 def build_string(frame: Frame, i: Instruction) -> None:
     parts = frame.pop_many(i.arg)
     if any(isinstance(p, Lazy) for p in parts):

@@ -9,7 +9,7 @@ from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import raising
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.frame import Frame, handles
+from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, iteration, objects
 from npcompile.tracer.values import (
     NULL,
@@ -23,7 +23,6 @@ from npcompile.tracer.values import (
 )
 
 
-@handles("CALL", "CALL_KW")
 def call(frame: Frame, i: Instruction) -> None:
     names, arguments = i.argval, frame.pop_many(i.arg)
     positional = arguments[: len(arguments) - len(names)]
@@ -61,7 +60,6 @@ def is_captured(function: types.FunctionType) -> bool:
     return function in calls.BUILTINS or function in FUNCTIONS
 
 
-@handles("CALL_FUNCTION_EX")
 def call_function_ex(frame: Frame, i: Instruction) -> None:
     keywords = frame.pop() if i.arg else Mapping({})
     positional = iteration.iterate(frame.capture, frame.pop())
@@ -74,7 +72,6 @@ def call_function_ex(frame: Frame, i: Instruction) -> None:
     call_value(frame, callee, list(positional), dict(keywords.items))
 
 
-@handles("MAKE_FUNCTION")
 def make_function(frame: Frame, i: Instruction) -> None:
     code = frame.pop().value
     closure = Closure(code, frame.globals_source, frame.globals, qualname=code.co_qualname)
@@ -96,17 +93,14 @@ def set_function_part(frame: Frame, closure: Closure, slot: str, part: Any) -> N
             closure.annotations = part
 
 
-@handles("STOPITERATION_ERROR")
 def stop_iteration_error(frame: Frame, i: Instruction) -> None:
     """An exception leaves a generator."""
     frame.push(raising.out_of_generator(raising.raised(frame.pop())).value)
 
 
-@handles("CALL_INTRINSIC_1", "CALL_INTRINSIC_2")
 def call_intrinsic(frame: Frame, i: Instruction) -> None:
     raise Decline(f"intrinsic {i.argval} is not captured")
 
 
-@handles("LIST_TO_TUPLE")
 def list_to_tuple(frame: Frame, i: Instruction) -> None:
     frame.push(Sequence(tuple, frame.pop().items))

@@ -15,7 +15,7 @@ from npcompile.tensor_core.op import OPS
 from npcompile.tracer import branches, loops, raising, unlikely
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.decisions import Break, Restart
-from npcompile.tracer.frame import ELEMENTWISE_LIMIT, UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Yielded, handles
+from npcompile.tracer.frame import ELEMENTWISE_LIMIT, UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Yielded
 from npcompile.tracer.python import generators, identity, iteration, operators
 from npcompile.tracer.values import (
     Comparison,
@@ -28,18 +28,17 @@ from npcompile.tracer.values import (
 # --- jumps and loops
 
 
-@handles("JUMP")
 def jump(frame: Frame, i: Instruction) -> int:
     return i.target
 
 
-@handles("JUMP_BACKWARD")
 def jump_backward(frame: Frame, i: Instruction) -> int | Outcome:
     return frame.jump_back(i.target)
 
 
-def branch(frame: Frame, i: Instruction, jump_if: bool) -> int | Outcome | None:
-    """Jump when the top value's truth is `jump_if`."""
+def branch(frame: Frame, i: Instruction) -> int | Outcome | None:
+    """Jump by the top value's truth."""
+    jump_if = i.traits.flow == "if true"
     is_by_size = isinstance(frame.stack[-1], (Comparison, Dim))
     known = len(frame.capture.builder.env.guards)
     value = frame.pop()
@@ -72,27 +71,11 @@ def take(frame: Frame, i: Instruction) -> int | Outcome:
     return frame.jump_back(i.target) if i.target <= i.index else i.target
 
 
-@handles("POP_JUMP_IF_TRUE")
-def pop_jump_if_true(frame: Frame, i: Instruction) -> int | Outcome | None:
-    return branch(frame, i, True)
+def branch_on_none(frame: Frame, i: Instruction) -> int | Outcome | None:
+    is_none = identity.is_same_object(frame.pop(), Constant(None))
+    return take(frame, i) if is_none == (i.traits.flow == "if none") else None
 
 
-@handles("POP_JUMP_IF_FALSE")
-def pop_jump_if_false(frame: Frame, i: Instruction) -> int | Outcome | None:
-    return branch(frame, i, False)
-
-
-@handles("POP_JUMP_IF_NONE")
-def pop_jump_if_none(frame: Frame, i: Instruction) -> int | Outcome | None:
-    return take(frame, i) if identity.is_same_object(frame.pop(), Constant(None)) else None
-
-
-@handles("POP_JUMP_IF_NOT_NONE")
-def pop_jump_if_not_none(frame: Frame, i: Instruction) -> int | Outcome | None:
-    return None if identity.is_same_object(frame.pop(), Constant(None)) else take(frame, i)
-
-
-@handles("GET_ITER")
 def get_iter(frame: Frame, i: Instruction) -> None:
     frame.push(iteration.iterator_of(frame.capture, frame.pop()))
 
@@ -101,7 +84,6 @@ def get_iter(frame: Frame, i: Instruction) -> None:
 PLAIN_ITERATORS: tuple[type, ...] = (type(iter(range(0))), type(iter(())), type(iter([])), type(iter({})))
 
 
-@handles("FOR_ITER")
 def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
     iterator = frame.capture.realize(frame.stack[-1])
     rolled = frame.capture.decisions.rolled_loops
@@ -206,17 +188,14 @@ def type_name(value: Any) -> str:
 # --- generators: each item is computed when it is asked for
 
 
-@handles("RETURN_GENERATOR")
 def return_generator(frame: Frame, i: Instruction) -> None:
     frame.push(Constant(None))
 
 
-@handles("GET_YIELD_FROM_ITER")
 def get_yield_from_iter(frame: Frame, i: Instruction) -> None:
     frame.push(generators.begin(frame.pop(), frame.capture))
 
 
-@handles("SEND")
 def send(frame: Frame, i: Instruction) -> int | None:
     sent, delegate = frame.pop(), frame.capture.realize(frame.stack[-1])
     item = generators.ask(frame, delegate, sent)
@@ -227,13 +206,11 @@ def send(frame: Frame, i: Instruction) -> int | None:
     return None
 
 
-@handles("END_SEND")
 def end_send(frame: Frame, i: Instruction) -> None:
     result = frame.pop_raw()
     frame.stack[-1] = result
 
 
-@handles("CLEANUP_THROW")
 def cleanup_throw(frame: Frame, i: Instruction) -> None:
     """An exception leaves what `yield from` asks; StopIteration that was thrown there ends it."""
     error = raising.raised(frame.pop())
@@ -243,7 +220,6 @@ def cleanup_throw(frame: Frame, i: Instruction) -> None:
     frame.stack += [Constant(None), raising.load(error.value, "value")]
 
 
-@handles("YIELD_VALUE")
 def yield_value(frame: Frame, i: Instruction) -> Yielded:
     value = frame.pop_raw()
     frame.push(Constant(None))  # what `yield` gives when it is not sent anything

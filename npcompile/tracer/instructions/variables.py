@@ -9,7 +9,7 @@ from npcompile.tensor_core.guards import HasKey
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.source import Literal
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.frame import Frame, Return, handles
+from npcompile.tracer.frame import Frame, Return
 from npcompile.tracer.python import generators
 from npcompile.tracer.values import (
     NULL,
@@ -25,24 +25,20 @@ from npcompile.tracer.values import (
 # --- stack and constants
 
 
-@handles("RESUME", "NOP", "COPY_FREE_VARS")
 def nothing(frame: Frame, i: Instruction) -> None:
     pass
 
 
-@handles("POP_TOP")
 def pop_top(frame: Frame, i: Instruction) -> None:
     value = frame.pop_raw()
     if isinstance(value, Generator) and value in frame.capture.begun and not value.is_exhausted:
         generators.drop(frame, value)
 
 
-@handles("PUSH_NULL")
 def push_null(frame: Frame, i: Instruction) -> None:
     frame.push(NULL)
 
 
-@handles("LOAD_CONST")
 def load_const(frame: Frame, i: Instruction) -> None:
     frame.push(constant(i.argval))
 
@@ -57,17 +53,14 @@ def constant(value: Any) -> Any:
             return Constant(value)
 
 
-@handles("RETURN_VALUE")
 def return_value(frame: Frame, i: Instruction) -> Return:
     return Return(frame.pop_raw())
 
 
-@handles("COPY")
 def copy(frame: Frame, i: Instruction) -> None:
     frame.push(frame.stack[-i.arg])
 
 
-@handles("SWAP")
 def swap(frame: Frame, i: Instruction) -> None:
     frame.stack[-1], frame.stack[-i.arg] = frame.stack[-i.arg], frame.stack[-1]
 
@@ -75,7 +68,6 @@ def swap(frame: Frame, i: Instruction) -> None:
 # --- variables
 
 
-@handles("LOAD_FAST")
 def load_fast(frame: Frame, i: Instruction) -> None:
     name = i.argval
     assert isinstance(name, str)
@@ -83,14 +75,12 @@ def load_fast(frame: Frame, i: Instruction) -> None:
     frame.push(frame.cells[name] if is_cell else frame.load(name))
 
 
-@handles("LOAD_FAST_AND_CLEAR")
 def load_fast_and_clear(frame: Frame, i: Instruction) -> None:
     name = i.argval
     is_cell = name in frame.cells and name not in frame.locals  # of the function around a comprehension that has such a name
     frame.push(frame.cells.pop(name) if is_cell else frame.locals.pop(name, UNASSIGNED))  # type: ignore[call-overload,arg-type]
 
 
-@handles("STORE_FAST")
 def store_fast(frame: Frame, i: Instruction) -> None:
     name, value = i.argval, frame.pop_raw()
     if isinstance(value, Cell):  # put back by LOAD_FAST_AND_CLEAR's counterpart
@@ -100,19 +90,16 @@ def store_fast(frame: Frame, i: Instruction) -> None:
         frame.locals[name] = value
 
 
-@handles("DELETE_FAST")
 def delete_fast(frame: Frame, i: Instruction) -> None:
     frame.load(i.argval)  # type: ignore[arg-type]
     del frame.locals[i.argval]  # type: ignore[arg-type]
 
 
-@handles("MAKE_CELL")
 def make_cell(frame: Frame, i: Instruction) -> None:
     name = i.argval
     frame.cells[name] = Cell(frame.locals.pop(name, None))  # type: ignore[index,call-overload]
 
 
-@handles("LOAD_DEREF")
 def load_deref(frame: Frame, i: Instruction) -> None:
     cell = frame.cells[i.argval]  # type: ignore[index]
     if cell.content is None:
@@ -120,13 +107,11 @@ def load_deref(frame: Frame, i: Instruction) -> None:
     frame.push(cell.content)
 
 
-@handles("STORE_DEREF")
 def store_deref(frame: Frame, i: Instruction) -> None:
     cell = frame.cells[i.argval]  # type: ignore[index]
     cell.content, cell.is_written = frame.pop_raw(), True
 
 
-@handles("LOAD_GLOBAL")
 def load_global(frame: Frame, i: Instruction) -> None:
     push_callable(frame, i, global_value(frame, str(i.argval)))
 

@@ -21,9 +21,6 @@ from npcompile.tracer.native.kinds import Elements, Items, Known, Scalar
 from npcompile.tracer.native.states import NoProgram, State, names_read, names_set, objects_in, shared_tuples
 
 MOST = 40  # instructions of an arm
-MOVES = frozenset({"LOAD_FAST", "LOAD_CONST", "STORE_FAST", "BUILD_TUPLE", "BINARY_SUBSCR", "PUSH_NULL", "CALL"})
-MOVES |= {"COMPARE_OP", "NOP"}
-JUMPS = frozenset({"JUMP", "JUMP_BACKWARD"})
 CHEAP = frozenset({"+", "-", "*", "&", "|", "^", "+=", "-=", "*=", "&=", "|=", "^="})
 CALLED = (min, max, abs)
 
@@ -38,7 +35,7 @@ class Arm:
     @property
     def stores(self) -> bool:
         """Into an array, with its last instruction."""
-        return bool(self.instructions) and self.instructions[-1].opname == "STORE_SUBSCR"
+        return bool(self.instructions) and self.instructions[-1].traits.writes("element")
 
     @property
     def values(self) -> tuple[Instruction, ...]:
@@ -51,7 +48,11 @@ def choose(b: Blocks, i: Instruction, truth: str, taken_if: bool) -> int | None:
     if inside is None or b.calls or b.apart is not None or i.index in inside.branches or inside.chooses >= 0:
         return None
     arms = arms_of(b, i)
-    if arms is None or asks_for_infinity(b, truth) and any(j.opname == "BINARY_OP" for arm in arms for j in arm.instructions):
+    if (
+        arms is None
+        or asks_for_infinity(b, truth)
+        and any(j.traits.operator == "binary" for arm in arms for j in arm.instructions)
+    ):
         return None
     if usual_branch(b, i, truth) is not None:
         return None
@@ -125,8 +126,8 @@ def arm_at(b: Blocks, index: int) -> Arm | None:
     found: list[Instruction] = []
     for k in range(index, index + MOST):
         i = b.program.instructions[k]
-        is_end = i.opname in JUMPS or k != index and k in b.leaders or bool(found) and found[-1].opname == "STORE_SUBSCR"
-        if is_end:
+        is_behind_store = bool(found) and found[-1].traits.writes("element")
+        if i.traits.flow == "goto" or k != index and k in b.leaders or is_behind_store:
             return Arm(tuple(found), last(b, k))
         if not is_number(b, i):
             return None
@@ -136,19 +137,22 @@ def arm_at(b: Blocks, index: int) -> Arm | None:
 
 def last(b: Blocks, index: int) -> int:
     """Where jumps lead."""
-    while (i := b.program.instructions[index]).opname in JUMPS:
+    while (i := b.program.instructions[index]).traits.flow == "goto":
         index = i.target
     return index
 
 
 def is_number(b: Blocks, i: Instruction) -> bool:
     """Does the instruction only compute numbers, in little time?"""
-    if i.opname == "BINARY_OP":
+    traits = i.traits
+    if traits.operator == "binary":
         return i.argval in CHEAP
-    if i.opname == "LOAD_GLOBAL":
+    if traits.reads("global"):
         value = outside.global_value(b, str(i.argval))
         return isinstance(value, Known) and value.value in CALLED
-    return i.opname in MOVES or i.opname == "STORE_SUBSCR"
+    is_moved = traits.place in ("local", "element") and traits.access in ("read", "write")
+    is_given = traits.is_constant or traits.stack in ("null", "nothing") or traits.builds is tuple
+    return is_moved or is_given or traits.call == "positional" or traits.operator == "compare"
 
 
 def written(b: Blocks, state: State, arm: Arm) -> State:

@@ -16,7 +16,7 @@ from npcompile.tensor_core.guards import HasKey, Is, Keeps, OfType
 from npcompile.tensor_core.source import Literal, Name
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays
-from npcompile.tracer.native.blocks import Blocks, means
+from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.inlining import inline
 from npcompile.tracer.native.kinds import Bound, Elements, Known, Outside, Scalar
 from npcompile.tracer.native.states import NoProgram
@@ -92,7 +92,6 @@ def load(b: Blocks, owner: Outside, name: str, following: int) -> Any:
     return b.realize(Outside(b.object_of(found), found))
 
 
-@means("STORE_ATTR")
 def store_attr(b: Blocks, i: Instruction, fail: Fail) -> None:
     """A number or an array, into an attribute that the object has."""
     owner, name = b.pop(), str(i.argval)

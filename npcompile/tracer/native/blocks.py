@@ -11,7 +11,7 @@ import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
@@ -24,6 +24,7 @@ from npcompile.backends.passes import PassLog
 from npcompile.tensor_core.source import GLOBALS, Name, Object, Source
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
+from npcompile.tracer.forward import Forward
 from npcompile.tracer.native import arrays, lending, outside
 from npcompile.tracer.native.counters import counters_of
 from npcompile.tracer.native.kinds import (
@@ -63,17 +64,8 @@ ERROR_STATE = "error_state"  # variable of the calling Python program: what NumP
 
 
 Meaning = Callable[["Blocks", Instruction, Callable[[], str]], "int | None"]
-MEANINGS: dict[str, Meaning] = {}  # of instructions; `instructions` fills it
-
-
-def means(*names: str) -> Callable[[Meaning], Meaning]:
-    """Register the meaning of instructions. It is given the label of the exit before the instruction, as a function."""
-
-    def add(meaning: Meaning) -> Meaning:
-        MEANINGS.update(dict.fromkeys(names, meaning))
-        return meaning
-
-    return add
+# What an instruction does. It is given the label of the exit before the instruction, as a function.
+meaning_of: Final[Forward[[Instruction], Meaning | None]] = Forward()
 
 
 class Left(Exception):
@@ -215,7 +207,7 @@ class Blocks:
             if index in self.facts.loop_headers:
                 self.note_clean(index)
                 self.poll(index)
-                is_shared = any(self.program.instructions[k].opname == "STORE_DEREF" for k in self.loops.get(index, ()))
+                is_shared = any(self.program.instructions[k].traits.writes("cell") for k in self.loops.get(index, ()))
                 is_inside = any(index in region and index != header for header, region in self.parallel.items())
                 if self.apart is not None:
                     self.code.lines += self.apart.at_header(index)
@@ -553,7 +545,7 @@ class Blocks:
 
     def step(self, i: Instruction) -> int | None:
         """Write one instruction. The index of the next where that is not the one behind it."""
-        meaning = MEANINGS.get(i.opname)
+        meaning = meaning_of(i)
         if meaning is None:
             raise NoForm(f"instruction {i.opname}")
         self.code.instruction = i.index

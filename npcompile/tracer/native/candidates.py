@@ -12,7 +12,7 @@ import numpy as np
 from npcompile.tensor_core.array import Array
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
-from npcompile.tracer.native.blocks import MEANINGS
+from npcompile.tracer.native.blocks import meaning_of
 from npcompile.tracer.native.kinds import kind_of_number
 from npcompile.tracer.native.meanings import FUNCTIONS, is_known
 from npcompile.tracer.native.states import names_read
@@ -31,7 +31,7 @@ def is_over_elements(
     instructions = [program.instructions[k] for k in region]
     read = {n for i in instructions for n in names_read(i)}
     ranks = {rank for n in read if (rank := rank_of(variables.get(n))) is not None}
-    subscripts = [k for k, i in zip(region, instructions) if i.opname in ("BINARY_SUBSCR", "STORE_SUBSCR")]
+    subscripts = [k for k, i in zip(region, instructions) if i.traits.reads("element") or i.traits.writes("element")]
     are_elements = all(index_length(program.instructions[k - 1]) in ranks for k in subscripts)
     return bool(subscripts) and are_elements and all(has_form(i, space) for i in instructions)
 
@@ -43,15 +43,15 @@ def rank_of(value: Any) -> int | None:
 
 def index_length(i: Instruction) -> int:
     """How many integers an index has, by the instruction before the subscript."""
-    return i.arg if i.opname == "BUILD_TUPLE" else 1
+    return i.arg if i.traits.builds is tuple else 1
 
 
 def has_form(i: Instruction, space: Mapping[str, Any]) -> bool:
-    if i.opname == "LOAD_GLOBAL":
+    if i.traits.reads("global"):
         value = space.get(i.argval, getattr(builtins, i.argval, None))
         is_module = value is np or value is math
         return is_module or is_known(value, FUNCTIONS) or kind_of_number(value) is not None
-    if i.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+    if i.traits.reads("attribute"):
         found = [getattr(module, i.argval, None) for module in (np, math)]
         return i.argval in PROPERTIES or any(is_known(f, FUNCTIONS) for f in found if f is not None)
-    return i.opname in MEANINGS and "SLICE" not in i.opname
+    return meaning_of(i) is not None and i.traits.place != "slice" and i.traits.builds is not slice

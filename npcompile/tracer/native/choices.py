@@ -19,7 +19,6 @@ from npcompile.tracer.native.numbers import compared, truth
 
 SIGNS: dict[Any, str] = {min: "<", max: ">"}
 ALIKE = {"float": "f8", "f8": "f8", "int": "i8", "i8": "i8"}  # kinds -> that of the arrays in which they are the same
-LOADS = ("LOAD_FAST", "LOAD_CONST", "BUILD_TUPLE")
 
 
 def is_of_several_types(function: Any, arguments: Sequence[Any]) -> bool:
@@ -70,10 +69,10 @@ def is_only_stored(b: Blocks, dtype: str, following: int) -> bool:
     index = following
     while True:
         i = b.program.instructions[index]
-        if i.opname == "STORE_SUBSCR":
+        if i.traits.writes("element"):
             owner = value_at(top + 1) if len(loaded) == 2 else None
             return isinstance(owner, Elements) and owner.input.kind == dtype
-        if i.opname == "CALL":
+        if i.traits.call == "positional":
             depth = top + len(loaded) + 1 - i.arg
             is_given = depth <= top and depth >= 2
             function = next((x for x in b.state.stack[depth - 2 : depth] if isinstance(x, Known)), None) if is_given else None
@@ -83,7 +82,7 @@ def is_only_stored(b: Blocks, dtype: str, following: int) -> bool:
             if not all(isinstance(x, Scalar) and ALIKE.get(x.kind) == dtype for x in given):
                 return False
             top, loaded = depth - 2, []
-        elif i.opname in LOADS:
+        elif i.traits.is_constant or i.traits.builds is tuple or i.traits.reads("local"):
             load(b, i, loaded)
         else:
             return False
@@ -92,9 +91,9 @@ def is_only_stored(b: Blocks, dtype: str, following: int) -> bool:
 
 def load(b: Blocks, i: Instruction, loaded: list[Any]) -> None:
     """Put what the instruction loads above the result."""
-    if i.opname == "LOAD_CONST":
+    if i.traits.is_constant:
         loaded.append(outside.constant_value(b, i.argval))
-    elif i.opname == "BUILD_TUPLE":
+    elif i.traits.builds is tuple:
         loaded[max(len(loaded) - i.arg, 0) :] = [None]
     else:
         loaded.append(b.realize(b.state.locals[i.argval]) if i.argval in b.state.locals else None)

@@ -15,7 +15,7 @@ from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.native import arrays, number_lists
-from npcompile.tracer.native.blocks import Blocks, Left, means
+from npcompile.tracer.native.blocks import Blocks, Left
 from npcompile.tracer.native.kinds import Generator, Items, Known, Nested, Scalar, Shared
 from npcompile.tracer.native.nested_code import NestedCode
 from npcompile.tracer.native.numbers import calculated, compared, number, truth
@@ -127,7 +127,6 @@ def call(b: Blocks, function: Any, arguments: list[Any], keywords: dict[str, Any
     return write(b, generator.nested, generator.iterator, following, fail, take, first, end)
 
 
-@means("MAKE_FUNCTION")
 def make_function(b: Blocks, i: Instruction, fail: Fail) -> None:
     code = b.pop()
     cells = b.pop() if i.arg else Items(())
@@ -136,7 +135,6 @@ def make_function(b: Blocks, i: Instruction, fail: Fail) -> None:
     b.push(Nested(code.value, {name: cell.value for name, cell in zip(code.value.co_freevars, cells.items)}))
 
 
-@means("LIST_APPEND")
 def list_append(b: Blocks, i: Instruction, fail: Fail) -> None:
     item, owner = arrays.settled(b.code, b.pop(), fail), b.state.stack[-i.arg]
     if not isinstance(b, NestedCode) or not isinstance(owner, NumberList):
@@ -144,7 +142,6 @@ def list_append(b: Blocks, i: Instruction, fail: Fail) -> None:
     number_lists.append(b, owner, item)
 
 
-@means("YIELD_VALUE")
 def yield_value(b: Blocks, i: Instruction, fail: Fail) -> None:
     if not isinstance(b, Comprehension) or b.take is None:
         raise NoForm("a generator")

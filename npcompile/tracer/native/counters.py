@@ -25,7 +25,7 @@ def counters_of(program: Program, facts: CodeFacts) -> dict[str, Integer]:
         for name in names_set(i):
             if name in others:
                 continue
-            found = smallest(program, facts, i, name) if i.opname == "STORE_FAST" else None
+            found = smallest(program, facts, i, name) if i.traits.writes("local") else None
             if found is None:
                 others.add(name)
             else:
@@ -38,15 +38,15 @@ def smallest(program: Program, facts: CodeFacts, store: Instruction, name: str) 
     before = [program.instructions[store.index - k] for k in (1, 2, 3) if store.index >= k]
     if store.index in facts.jump_targets or not before:
         return None
-    if before[0].opname == "LOAD_CONST":
+    if before[0].traits.is_constant:
         value = before[0].argval
         return None if type(value) is not int or abs(value) > LARGEST_START else -(value < 0)
-    sign = before[0].argval.removesuffix("=") if before[0].opname == "BINARY_OP" else ""
+    sign = before[0].argval.removesuffix("=") if before[0].traits.operator == "binary" else ""
     if sign not in ("+", "-") or len(before) < 3 or any(i.index in facts.jump_targets for i in before[:2]):
         return None
     constant, read = before[1:]
-    is_read = read.opname == "LOAD_FAST" and read.argval == name
-    value = constant.argval if constant.opname == "LOAD_CONST" else None
+    is_read = read.traits.reads("local") and read.argval == name
+    value = constant.argval if constant.traits.is_constant else None
     if not is_read or type(value) is not int or abs(value) > LARGEST_STEP:
         return None
     return -(value < 0 if sign == "+" else value > 0)

@@ -16,7 +16,7 @@ from npcompile.tensor_core.source import Formula
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.native import called_loops, outside
-from npcompile.tracer.native.blocks import Blocks, Left, means
+from npcompile.tracer.native.blocks import Blocks, Left
 from npcompile.tracer.native.kinds import Closure, Known, Outside, cells_of
 from npcompile.tracer.native.states import NoProgram, State, is_attribute
 
@@ -113,7 +113,6 @@ def default_values(b: Blocks, known: Known) -> dict[str, Any]:
     return dict(zip(names, (outside.constant_value(b, value) for value in defaults)))
 
 
-@means("RETURN_VALUE")
 def return_value(b: Blocks, i: Any, fail: Fail) -> None:
     returned(b, b.pop(), fail)
 

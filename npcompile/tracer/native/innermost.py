@@ -21,9 +21,6 @@ from npcompile.tracer.native.kinds import Items, Known, Scalar, Steps, Together,
 from npcompile.tracer.native.states import has_known_steps, key_of, names_set, number_of_items
 from npcompile.tracer.native.variables import Variables, read_first
 
-# Instructions of an outer loop that only make the range of the loop inside.
-BETWEEN_ROWS = frozenset({"FOR_ITER", "STORE_FAST", "LOAD_CONST", "BINARY_OP", "PUSH_NULL", "CALL", "GET_ITER"})
-BETWEEN_ROWS |= {"JUMP_BACKWARD", "JUMP", "NOP", "POP_TOP"}
 SAME = (range, len, min, max, int)  # functions of numbers
 
 
@@ -38,7 +35,7 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     is_own = b.apart is None and index not in b.parallel and not inner
     if is_own and (pointwise.write(b, index, region) or time_loops.write(b, index, region, label)):
         return
-    iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
+    iterator = b.state.stack[-1] if b.program.instructions[index].traits.flow == "next" else None
     if iterator is not None and not (isinstance(iterator, Steps | Walk | Together) and has_known_steps(iterator)):
         return
     if outer_of(b, index, region) is None and b.trip_counts.get(index, strip_functions.FEWEST) < strip_functions.FEWEST:
@@ -98,7 +95,7 @@ def is_nest(b: Blocks, index: int) -> bool:
         return depth(k) == 1 or depth(k) == 2 and any(k in region for j, region in b.loops.items() if j != k)
 
     around = [k for k, r in b.loops.items() if index in r and k != index]
-    is_range = b.program.instructions[index].opname == "FOR_ITER" and isinstance(b.state.stack[-1], Steps)
+    is_range = b.program.instructions[index].traits.flow == "next" and isinstance(b.state.stack[-1], Steps)
     return is_range and b.pointwise is None and not b.suffix and qualifies(index) and not any(map(qualifies, around))
 
 
@@ -115,7 +112,7 @@ def with_choices(b: Blocks, index: int, region: frozenset[int], iterator: Any, l
         inner = [k for k in region if k in b.facts.loop_headers and k != index]
         if inner:
             strip.inner = {k: b.loops[k] for k in inner}
-            strip.has_while = any(b.program.instructions[k].opname != "FOR_ITER" for k in inner)
+            strip.has_while = any(b.program.instructions[k].traits.flow != "next" for k in inner)
             inside.widened = widened
             inside.once = Variables.of(b.facts, index, region).once - read_first(b.facts, index, region)
         try:
@@ -143,7 +140,7 @@ def written(b: Blocks, inside: Inside) -> list[str]:
             index, b.state, label = b.pending.pop()
             inside.strip.is_straight = False
             b.code.label(label)
-            if index in b.facts.loop_headers and b.program.instructions[index].opname != "FOR_ITER":
+            if index in b.facts.loop_headers and b.program.instructions[index].traits.flow != "next":
                 b.code.line("if (SELDOM(++turns >= POLL)) goto undo;")
             b.block(index)
         if not inside.comes_back:
@@ -234,16 +231,21 @@ def outer_of(b: Blocks, index: int, region: frozenset[int]) -> Outer | None:
 
 def stays_same(b: Blocks, i: Instruction, stored: list[str]) -> bool:
     """Does the instruction do the same in each iteration of a loop that sets the variables `stored`?"""
-    match i.opname:
-        case "LOAD_FAST":
+    traits = i.traits
+    match traits.access, traits.place:
+        case "read", "local":
             value = b.realize(b.state.locals.get(i.argval))
             return i.argval not in stored and not isinstance(value, Known)  # a function may write when it is called
-        case "LOAD_GLOBAL":
+        case "read", "global":
             value = outside.global_value(b, i.argval)
             return isinstance(value, Scalar) or isinstance(value, Known) and value.value in SAME
-        case "LOAD_ATTR":
-            return i.argval in ("shape", "size") and not b.attributes.owners
-        case "BINARY_SUBSCR":
-            before = [b.program.instructions[i.index - k] for k in (1, 2)]
-            return [each.opname for each in before] == ["LOAD_CONST", "LOAD_ATTR"]
-    return i.opname in BETWEEN_ROWS
+        case "read", "attribute":
+            return not i.null and i.argval in ("shape", "size") and not b.attributes.owners
+        case "read", "element":
+            key, owner = (b.program.instructions[i.index - k].traits for k in (1, 2))
+            return key.is_constant and owner.reads("attribute")
+        case "write", "local":
+            return True
+    # What only makes the range of the loop inside.
+    is_moved = traits.is_constant or traits.stack in ("null", "iterator", "nothing", "drop")
+    return is_moved or traits.operator == "binary" or traits.call == "positional" or traits.flow in ("next", "goto")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.loops.integers import Integer
@@ -15,6 +15,7 @@ from npcompile.tracer.native import (
     arrays,
     attributes,
     comprehensions,
+    inlining,
     meanings,
     number_lists,
     objects,
@@ -23,7 +24,7 @@ from npcompile.tracer.native import (
     views,
 )
 from npcompile.tracer.native.arms import choose, usual_branch
-from npcompile.tracer.native.blocks import Blocks, Left, means
+from npcompile.tracer.native.blocks import Blocks, Left, Meaning, meaning_of
 from npcompile.tracer.native.choices import extreme, is_of_several_types
 from npcompile.tracer.native.inlining import inline
 from npcompile.tracer.native.kinds import (
@@ -59,35 +60,29 @@ from npcompile.tracer.python.attributes import is_library
 # --- the stack, constants and variables
 
 
-@means("NOP", "RESUME")
 def nothing(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     pass
 
 
-@means("POP_TOP")
 def pop_top(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     arrays.reported(b.code, b.state.stack.pop(), fail)
 
 
-@means("COPY")
 def copy(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     stack = b.state.stack
     stack[-i.arg] = arrays.settled(b.code, stack[-i.arg], fail)  # it is one array, whatever becomes of both
     b.push(stack[-i.arg])
 
 
-@means("SWAP")
 def swap(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     stack = b.state.stack
     stack[-1], stack[-i.arg] = stack[-i.arg], stack[-1]
 
 
-@means("PUSH_NULL")
 def push_null(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.push(Null())
 
 
-@means("LOAD_CONST")
 def load_const(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.push(outside.constant_value(b, i.argval))
 
@@ -104,7 +99,6 @@ def local(b: Blocks, name: str) -> Any:
     return value
 
 
-@means("LOAD_FAST")
 def load_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     is_cell = i.argval in b.facts.cells or i.argval in b.facts.free
     b.push(Shared(shared(b, i.argval)) if is_cell else local(b, i.argval))
@@ -117,12 +111,10 @@ def stored_value(b: Blocks, name: str, fail: Callable[[], str]) -> Any:
     return number_lists.kept(b, value, name)
 
 
-@means("STORE_FAST")
 def store_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.store(i.argval, stored_value(b, i.argval, fail))
 
 
-@means("LOAD_DEREF")
 def load_deref(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.push(shared(b, str(i.argval)))
 
@@ -131,14 +123,12 @@ def shared(b: Blocks, name: str) -> Any:
     return local(b, name) if name in b.own_cells and not b.calls else b.shared_value(name)
 
 
-@means("STORE_DEREF")
 def store_deref(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     if i.argval not in b.own_cells or b.calls:
         raise NoForm("a variable of an outer function is set")
     b.store(str(i.argval), stored_value(b, str(i.argval), fail))
 
 
-@means("LOAD_GLOBAL")
 def load_global(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     push_callable(b, i, outside.global_value(b, str(i.argval)))
 
@@ -147,7 +137,6 @@ def push_callable(b: Blocks, i: Instruction, value: Any) -> None:
     b.state.stack += [value] if not i.null else [value, Null()] if i.null > 0 else [Null(), value]
 
 
-@means("LOAD_ATTR", "LOAD_METHOD")
 def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     owner = b.pop()
     if isinstance(owner, Known) and isinstance(owner.value, types.ModuleType):
@@ -176,7 +165,6 @@ def module_attribute(b: Blocks, owner: Known, name: str) -> Any:
     return b.realize(Outside(constant, value))
 
 
-@means("BINARY_OP")
 def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     right, left = b.pop(), b.pop()
     sign = i.argval.removesuffix("=")
@@ -199,46 +187,38 @@ def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         b.push(meanings.binary(b.code, sign, left, right, fail))
 
 
-@means("COMPARE_OP")
 def compare_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     right, left = b.pop(), b.pop()
     b.push(objects.compared(b, i.argval, left, right, fail))
 
 
-@means("UNARY_NEGATIVE")
 def unary_negative(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.push(meanings.negative(b.code, b.pop(), fail))
 
 
-@means("UNARY_INVERT")
 def unary_invert(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.push(meanings.invert(b.code, b.pop(), fail))
 
 
-@means("UNARY_NOT")
 def unary_not(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.push(objects.inverted(b, truth_of(b, b.pop())))
 
 
-@means("TO_BOOL")
 def to_bool(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.push(Scalar("bool", truth_of(b, b.pop())))
 
 
-@means("BUILD_TUPLE")
 def build_tuple(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     items = [arrays.settled(b.code, b.pop(), fail) for _ in range(i.arg)]  # they may be read more than once
     b.push(Items(tuple(reversed(items))))
 
 
-@means("BUILD_LIST")
 def build_list(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     items = [arrays.settled(b.code, b.pop(), fail) for _ in range(i.arg)]
     is_begun = isinstance(b, NestedCode) and not items
     b.push(number_lists.begun(b, ()) if is_begun else listed(items[::-1]))
 
 
-@means("LIST_EXTEND")
 def list_extend(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     more, given = b.pop(), b.state.stack[-i.arg]
     if not isinstance(given, Listed) or not isinstance(more, Items):
@@ -253,7 +233,6 @@ def listed(values: Sequence[Any]) -> Listed:
     return Listed(tuple(values))
 
 
-@means("UNPACK_SEQUENCE")
 def unpack_sequence(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     value = b.pop()
     if arrays.is_array(value):
@@ -272,7 +251,6 @@ def unpacked(b: Blocks, owner: Any, count: int, fail: Callable[[], str]) -> Item
     return Items(tuple(meanings.element(b.code, owner, place, fail) for place in places))
 
 
-@means("BINARY_SUBSCR")
 def binary_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     key, container = b.pop(), b.pop()
     b.note_within(i, container, key)
@@ -284,7 +262,6 @@ def binary_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         b.push(meanings.element(b.code, container, key, fail))
 
 
-@means("BUILD_SLICE")
 def build_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     parts = [b.pop() for _ in range(i.arg)][::-1]
     b.push(slice_of(parts))
@@ -300,13 +277,11 @@ def slice_of(parts: Sequence[Any]) -> Slice:
     return Slice(start, stop, step[0] if step else None)
 
 
-@means("BINARY_SLICE")
 def binary_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     stop, start, container = b.pop(), b.pop(), b.pop()
     b.push(meanings.element(b.code, container, slice_of([start, stop]), fail))
 
 
-@means("STORE_SLICE")
 def store_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.settle(fail, below=4)
     stop, start, container, value = b.pop(), b.pop(), b.pop(), b.pop()
@@ -314,7 +289,6 @@ def store_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.note_write()
 
 
-@means("STORE_SUBSCR")
 def store_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.settle(fail, below=3)
     key, container, value = b.pop(), b.pop(), b.pop()
@@ -326,7 +300,6 @@ def store_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.note_write()
 
 
-@means("CALL", "CALL_KW")
 def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     names = i.argval
     arguments = [b.pop() for _ in range(i.arg)][::-1]
@@ -361,24 +334,13 @@ def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 # --- jumps and loops
 
 
-@means("JUMP", "JUMP_BACKWARD")
 def jump(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.go(i.target)
     raise Left
 
 
-@means("POP_JUMP_IF_TRUE")
-def jump_if_true(b: Blocks, i: Instruction, fail: Callable[[], str]) -> int | None:
-    return jump_if(b, i, True)
-
-
-@means("POP_JUMP_IF_FALSE")
-def jump_if_false(b: Blocks, i: Instruction, fail: Callable[[], str]) -> int | None:
-    return jump_if(b, i, False)
-
-
-def jump_if(b: Blocks, i: Instruction, taken_if: bool) -> int | None:
-    truth = truth_of(b, b.pop())
+def branch(b: Blocks, i: Instruction, fail: Callable[[], str]) -> int | None:
+    truth, taken_if = truth_of(b, b.pop()), i.traits.flow == "if true"
     if truth in objects.KNOWN:
         objects.jump_if(b, i, (truth == "1") == taken_if)
     end = choose(b, i, truth, taken_if)
@@ -390,7 +352,6 @@ def jump_if(b: Blocks, i: Instruction, taken_if: bool) -> int | None:
     return end
 
 
-@means("GET_ITER")
 def get_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     value = b.pop()
     b.push(iterator_of(b, value, f"it{len(b.state.stack)}_{i.index}{b.suffix}", i.index + 1))
@@ -456,7 +417,6 @@ def known_step(step: Scalar) -> int | None:
     return amount if amount is not None and abs(amount) < 2**31 else None
 
 
-@means("FOR_ITER")
 def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     iterator = b.state.stack[-1]
     if b.inside is not None and i.index == b.inside.header:
@@ -531,3 +491,58 @@ def advance(b: Blocks, iterator: Any) -> None:
             advance(b, part)
     else:
         b.code.line(f"{iterator.next} += {iterator.by if isinstance(iterator, Steps) else 1};")
+
+
+MEANINGS: Final[Mapping[str, Meaning]] = {
+    "NOP": nothing,
+    "RESUME": nothing,
+    "POP_TOP": pop_top,
+    "COPY": copy,
+    "SWAP": swap,
+    "PUSH_NULL": push_null,
+    "LOAD_CONST": load_const,
+    "LOAD_FAST": load_fast,
+    "STORE_FAST": store_fast,
+    "LOAD_DEREF": load_deref,
+    "STORE_DEREF": store_deref,
+    "LOAD_GLOBAL": load_global,
+    "LOAD_ATTR": load_attr,
+    "LOAD_METHOD": load_attr,
+    "BINARY_OP": binary_op,
+    "COMPARE_OP": compare_op,
+    "UNARY_NEGATIVE": unary_negative,
+    "UNARY_INVERT": unary_invert,
+    "UNARY_NOT": unary_not,
+    "TO_BOOL": to_bool,
+    "BUILD_TUPLE": build_tuple,
+    "BUILD_LIST": build_list,
+    "LIST_EXTEND": list_extend,
+    "UNPACK_SEQUENCE": unpack_sequence,
+    "BINARY_SUBSCR": binary_subscr,
+    "BUILD_SLICE": build_slice,
+    "BINARY_SLICE": binary_slice,
+    "STORE_SLICE": store_slice,
+    "STORE_SUBSCR": store_subscr,
+    "CALL": call,
+    "CALL_KW": call,
+    "JUMP": jump,
+    "JUMP_BACKWARD": jump,
+    "POP_JUMP_IF_TRUE": branch,
+    "POP_JUMP_IF_FALSE": branch,
+    "GET_ITER": get_iter,
+    "FOR_ITER": for_iter,
+    "STORE_ATTR": attributes.store_attr,
+    "MAKE_FUNCTION": comprehensions.make_function,
+    "LIST_APPEND": comprehensions.list_append,
+    "YIELD_VALUE": comprehensions.yield_value,
+    "RETURN_VALUE": inlining.return_value,
+    "IS_OP": objects.is_op,
+    "POP_JUMP_IF_NONE": objects.branch,
+    "POP_JUMP_IF_NOT_NONE": objects.branch,
+    "CONTAINS_OP": objects.contains_op,
+}
+
+
+@meaning_of.defined
+def meaning(i: Instruction) -> Meaning | None:
+    return MEANINGS.get(i.opname)

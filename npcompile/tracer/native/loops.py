@@ -130,7 +130,7 @@ class NativeLoop:
         stack: list[Any] = []
         for k in range(layout.depth):
             stack.append(Null() if k in layout.null_slots else Outside(Name(f"stack_{k}"), values[f"stack_{k}"]))
-        if self.function.program.instructions[layout.index].opname == "FOR_ITER":
+        if self.function.program.instructions[layout.index].traits.flow == "next":
             stack[-1] = self.iterator(Name(f"stack_{layout.depth - 1}"), values[f"stack_{layout.depth - 1}"])
         variables: dict[str, Any] = {}
         for name, parameter in zip(layout.local_names, self.point.local_parameters):
@@ -185,7 +185,7 @@ class NativeLoop:
         depth = self.point.layout.depth - 1
         begins = [k for k in range(header) if facts.depth[k] == depth]
         first = instructions[begins[-1]] if begins else None
-        if first is None or first.opname != "LOAD_GLOBAL" or first.argval != function.__name__:
+        if first is None or not first.traits.reads("global") or first.argval != function.__name__:
             return False
         made: Any = outside.global_value(self.blocks, function.__name__)
         return isinstance(made, Known) and made.value is function
@@ -194,9 +194,9 @@ class NativeLoop:
         """Is the loop over range() with a third argument that is no constant?"""
         header = self.point.layout.index
         before = self.function.program.instructions[max(header - 3, 0) : header]
-        if [i.opname for i in before[1:]] != ["CALL", "GET_ITER"] or before[1].arg != 3:
+        if len(before) < 3 or before[1].traits.call != "positional" or before[1].arg != 3 or before[2].traits.stack != "iterator":
             return False
-        return before[0].opname != "LOAD_CONST"
+        return not before[0].traits.is_constant
 
     def together(self, source: Source, example: Any) -> Together:
         """Of enumerate and zip: a new one is handed over, that goes on where the loop was left."""

@@ -21,7 +21,7 @@ from npcompile.tracer.native import arrays, going_over, making
 from npcompile.tracer.native.blocks import Blocks, NoProgram
 from npcompile.tracer.native.kinds import Items, Known, Listed, Scalar, Slice, Together, Walk
 from npcompile.tracer.native.numbers import as_integer
-from npcompile.tracer.native.states import State, is_object, lists_in, over_items
+from npcompile.tracer.native.states import State, is_object, lists_in, names_read, over_items
 
 MOST_AT_ONCE = 4  # lists of one instruction that are in use together
 MOST_REPEATED = 2**40
@@ -64,8 +64,7 @@ def kept(b: Blocks, value: Any, name: str) -> Any:
 
 
 def is_read_in_loops(b: Blocks, name: str) -> bool:
-    read = [i for i in map(b.program.instructions.__getitem__, b.around) if i.opname.startswith("LOAD_FAST")]
-    return any(name in i.argval if isinstance(i.argval, tuple) else name == i.argval for i in read)
+    return any(name in names_read(b.program.instructions[k]) for k in b.around)
 
 
 def is_of_one_type(items: Sequence[Any]) -> bool:

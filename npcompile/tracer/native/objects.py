@@ -12,7 +12,7 @@ from npcompile.tensor_core.guards import Equals, HasKey, Is, OfType
 from npcompile.tensor_core.source import NONE, Call, Literal
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays, number_lists
-from npcompile.tracer.native.blocks import Blocks, Left, means
+from npcompile.tracer.native.blocks import Blocks, Left
 from npcompile.tracer.native.kinds import Items, Known, NumberList, Outside, Scalar
 from npcompile.tracer.native.meanings import compare
 from npcompile.tracer.native.numbers import truth
@@ -69,7 +69,6 @@ def jump_if(b: Blocks, i: Instruction, is_taken: bool) -> None:
     raise Left
 
 
-@means("IS_OP")
 def is_op(b: Blocks, i: Instruction, fail: Fail) -> None:
     right, left = b.pop(), b.pop()
     are_none = [is_none(b, arrays.reported(b.code, x, fail)) for x in (left, right)]
@@ -78,17 +77,11 @@ def is_op(b: Blocks, i: Instruction, fail: Fail) -> None:
     b.push(boolean(all(are_none) != bool(i.arg)))
 
 
-@means("POP_JUMP_IF_NONE")
-def jump_if_none(b: Blocks, i: Instruction, fail: Fail) -> None:
-    jump_if(b, i, is_none(b, arrays.reported(b.code, b.pop(), fail)))
+def branch(b: Blocks, i: Instruction, fail: Fail) -> None:
+    """Jump where an object is None, or where it is not."""
+    jump_if(b, i, is_none(b, arrays.reported(b.code, b.pop(), fail)) == (i.traits.flow == "if none"))
 
 
-@means("POP_JUMP_IF_NOT_NONE")
-def jump_if_not_none(b: Blocks, i: Instruction, fail: Fail) -> None:
-    jump_if(b, i, not is_none(b, arrays.reported(b.code, b.pop(), fail)))
-
-
-@means("CONTAINS_OP")
 def contains_op(b: Blocks, i: Instruction, fail: Fail) -> None:
     container, value = b.pop(), b.pop()
     made = contained(b, container, value, fail)

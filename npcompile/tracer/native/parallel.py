@@ -108,7 +108,7 @@ class Apart:
 
 def write_parallel(b: Blocks, index: int, label: str) -> None:
     """Write the chunks of the loop whose header is at `index`, where its iterations are independent."""
-    iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
+    iterator = b.state.stack[-1] if b.program.instructions[index].traits.flow == "next" else None
     if not isinstance(iterator, Steps | Walk | Together) or not has_known_steps(iterator):
         return
     region = loop_region(b.facts, index)

@@ -259,7 +259,7 @@ def write(b: Blocks, index: int, region: frozenset[int]) -> bool:
 
 
 def write_as(form: type[PointwiseLoop], name: str, b: Blocks, index: int, region: frozenset[int]) -> bool:
-    iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
+    iterator = b.state.stack[-1] if b.program.instructions[index].traits.flow == "next" else None
     if not isinstance(iterator, Steps | Walk) or not has_known_steps(iterator) or b.calls:
         return False
     state, lines = b.state, len(b.code.lines)

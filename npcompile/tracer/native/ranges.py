@@ -33,12 +33,6 @@ UP = (2**32, 2**60, LONGEST, MOST)
 MOST_STEPS = 20  # times that an instruction is followed, about
 SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-POPS = frozenset({"POP_TOP", "STORE_SUBSCR", "STORE_SLICE", "JUMP", "JUMP_BACKWARD", "RETURN_VALUE", "STORE_ATTR"})
-TAKES_ONE = frozenset({"LOAD_ATTR", "LOAD_METHOD", "UNPACK_SEQUENCE"})
-GIVES_ONE = frozenset(
-    {"LOAD_CONST", "BINARY_OP", "UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "COMPARE_OP", "CALL", "LOAD_DEREF"}
-)
-GIVES_ONE |= {"BINARY_SUBSCR", "BINARY_SLICE", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE", "PUSH_NULL", "IS_OP", "CALL_KW"}
 # How functions of NumPy's say the shape of what they make.
 MAKERS = dict.fromkeys(("zeros", "ones", "empty", "full"), "shape")
 MAKERS |= dict.fromkeys(("zeros_like", "ones_like", "empty_like", "full_like", "copy"), "like")
@@ -225,13 +219,13 @@ class Ranges:
         """Where control goes, and with what."""
         stack = state.stack
         successors = self.facts.successors[i.index]
-        if i.opname == "FOR_ITER":
+        if i.traits.flow == "next":
             items = stack[-1].goes_over or ANY
             for successor in successors:
                 pushed = (*stack, items) if successor == i.index + 1 else stack[:-1]
                 yield successor, State(pushed, state.variables)
-        elif i.opname in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
-            taken_if = i.opname == "POP_JUMP_IF_TRUE"
+        elif i.traits.is_of_truth:
+            taken_if = i.traits.flow == "if true"
             for successor in successors:
                 is_true = taken_if == (successor != i.index + 1)
                 is_told = len(successors) == 2 and successors[0] != successors[1]
@@ -244,37 +238,38 @@ class Ranges:
                 yield successor, following
 
     def step(self, i: Instruction, state: State) -> State:
-        stack, variables = state.stack, state.variables
-        name = i.opname
-        if name == "LOAD_FAST":
+        stack, variables, traits = state.stack, state.variables, i.traits
+        if traits.reads("local"):
             return State((*stack, self.read(variables, i.argval)), variables)
-        if name == "STORE_FAST":
+        if traits.writes("local"):
             return self.stored(state, i.argval)
-        if "FAST" in name or name == "STORE_DEREF":  # variables without a value, or that functions share
-            return State((ANY,) * self.depth_after(i), {n: v for n, v in variables.items() if n not in names_set(i)})
-        if name == "COPY":
+        if names := names_set(i):  # variables without a value, or that functions share
+            return State((ANY,) * self.depth_after(i), {n: v for n, v in variables.items() if n not in names})
+        if traits.stack == "copy":
             return State((*stack, stack[-i.arg]), variables)
-        if name == "SWAP":
+        if traits.stack == "swap":
             swapped = [*stack]
             swapped[-1], swapped[-i.arg] = swapped[-i.arg], swapped[-1]
             return State(tuple(swapped), variables)
-        if name in ("NOP", "RESUME", "GET_ITER", "TO_BOOL"):
+        if traits.stack in ("nothing", "iterator") or traits.operator == "truth" or traits.flow == "start":
             return state
         depth = self.depth_after(i)
-        if name in POPS:
-            return State(stack[:depth], variables)
-        if name in ("LOAD_ATTR", "LOAD_METHOD"):
-            made = self.attribute(stack[-1], str(i.argval))
-            return State((*stack[:-1], *(made,) * (depth - len(stack) + 1)), variables)
-        if name == "UNPACK_SEQUENCE" and (parts := stack[-1].items) is not None and len(parts) == i.arg:
-            return State((*stack[:-1], *reversed(parts)), variables)
-        if name in TAKES_ONE:
-            return State((*stack[:-1], *(ANY,) * (depth - len(stack) + 1)), variables)
-        if name == "LOAD_GLOBAL":
-            return State((*stack, *(self.global_value(str(i.argval)),) * (depth - len(stack))), variables)
-        if name in GIVES_ONE:
-            return State((*stack[: depth - 1], self.made(i, stack[depth - 1 :])), variables)
+        if traits.gives is not None:
+            first = depth - traits.gives
+            return State((*stack[:first], *(self.made(i, stack[first:]) for _ in range(traits.gives))), variables)
+        if traits.takes is not None:
+            first = len(stack) - traits.takes
+            return State((*stack[:first], *self.given(i, stack[first:], depth - first)), variables)
         return State((ANY,) * depth, variables)
+
+    def given(self, i: Instruction, operands: tuple[Value, ...], count: int) -> tuple[Value, ...]:
+        """What an instruction leaves that takes so many operands."""
+        if i.traits.reads("attribute"):
+            return (self.attribute(operands[0], str(i.argval)),) * count
+        if i.traits.reads("global"):
+            return (self.global_value(str(i.argval)),) * count
+        parts = operands[0].items if operands else None
+        return tuple(reversed(parts)) if parts is not None and len(parts) == count else (ANY,) * count
 
     def depth_after(self, i: Instruction) -> int:
         return (self.facts.depth[i.index] or 0) + self.facts.effects[i.index].change
@@ -309,39 +304,46 @@ class Ranges:
 
     def made(self, i: Instruction, operands: tuple[Value, ...]) -> Value:
         """What an instruction leaves in place of its operands."""
-        match i.opname:
-            case "LOAD_CONST":
-                items = range_of(i.argval) if type(i.argval) is tuple else None
-                if items is not None:
-                    return Value(goes_over=Value(min(items), max(items), True))
-                is_int = type(i.argval) is int and LEAST <= i.argval <= MOST
-                return Value(i.argval, i.argval, True) if is_int else ANY
-            case "BINARY_OP" if (sign := i.argval.removesuffix("=")) in OPERATORS:
+        traits = i.traits
+        if traits.is_constant:
+            items = range_of(i.argval) if type(i.argval) is tuple else None
+            if items is not None:
+                return Value(goes_over=Value(min(items), max(items), True))
+            is_int = type(i.argval) is int and LEAST <= i.argval <= MOST
+            return Value(i.argval, i.argval, True) if is_int else ANY
+        if traits.operator:
+            return self.result(i, operands)
+        if traits.builds is tuple:
+            return Value(items=tuple(replace(v, name="", base=None, compared=None) for v in operands))
+        if traits.reads("element") and operands[0].items is not None and operands[1].least == operands[1].most:
+            place, parts = operands[1].least, operands[0].items
+            return parts[place] if operands[1].is_int and -len(parts) <= place < len(parts) else ANY
+        if traits.call:
+            first = len(operands) - i.arg
+            function = max((v for v in operands[:first]), key=lambda v: v.function, default=ANY)
+            names = i.argval
+            if function.function in MAKERS:
+                return array_of(function.function, operands[first : len(operands) - len(names)], names)
+            if function.function == "copied":
+                return replace(function, function="")
+            return called(function.function, operands[first:]) if not names else ANY
+        return ANY
+
+    def result(self, i: Instruction, operands: tuple[Value, ...]) -> Value:
+        """What an operator gives."""
+        match i.traits.operator:
+            case "binary" if (sign := i.argval.removesuffix("=")) in OPERATORS:
                 rule = RULES.get(OPERATORS[sign].__name__)
                 a, b = (Integer(v.least, v.most) for v in operands)
                 found = value_of(rule(a, b), all(v.is_int for v in operands)) if rule is not None else ANY
                 return related(OPERATORS[sign].__name__, found, *operands)
-            case "BUILD_TUPLE":
-                return Value(items=tuple(replace(v, name="", base=None, compared=None) for v in operands))
-            case "BINARY_SUBSCR" if operands[0].items is not None and operands[1].least == operands[1].most:
-                place, parts = operands[1].least, operands[0].items
-                return parts[place] if operands[1].is_int and -len(parts) <= place < len(parts) else ANY
-            case "UNARY_NEGATIVE":
+            case "unary" if i.traits.sign == "-":
                 return Value(-operands[0].most, min(-operands[0].least, MOST), operands[0].is_int)
-            case "COMPARE_OP":
-                return Value(compared=(i.argval, operands[0], operands[1])) if i.argval in SWAPPED else ANY
-            case "UNARY_NOT" if operands[0].compared is not None:
+            case "compare" if i.argval in SWAPPED:
+                return Value(compared=(i.argval, operands[0], operands[1]))
+            case "not" if operands[0].compared is not None:
                 sign, left, right = operands[0].compared
                 return Value(compared=(OPPOSITE[sign], left, right))
-            case "CALL" | "CALL_KW":
-                first = len(operands) - i.arg
-                function = max((v for v in operands[:first]), key=lambda v: v.function, default=ANY)
-                names = i.argval
-                if function.function in MAKERS:
-                    return array_of(function.function, operands[first : len(operands) - len(names)], names)
-                if function.function == "copied":
-                    return replace(function, function="")
-                return called(function.function, operands[first:]) if not names else ANY
         return ANY
 
 

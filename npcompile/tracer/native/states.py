@@ -11,6 +11,7 @@ from typing import Any
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
 from npcompile.tensor_core.source import Name, Source
+from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.kinds import (
     Bound,
@@ -313,13 +314,11 @@ def is_variable(text: str) -> bool:
     return text[0] in "LSi" and not text.startswith("in")
 
 
-def names_set(i: Any) -> tuple[str, ...]:
+def names_set(i: Instruction) -> tuple[str, ...]:
     """The variables that an instruction sets."""
-    if i.opname == "STORE_DEREF":
-        return (i.argval,)
-    return (i.argval,) if "FAST" in i.opname and i.opname != "LOAD_FAST" else ()
+    return (i.argval,) if i.traits.place in ("local", "cell") and i.traits.access != "read" else ()
 
 
-def names_read(i: Any) -> tuple[str, ...]:
+def names_read(i: Instruction) -> tuple[str, ...]:
     """The variables that an instruction may read."""
-    return (i.argval,) if i.opname.startswith("LOAD_FAST") else ()
+    return (i.argval,) if i.traits.place == "local" and i.traits.access in ("read", "take") else ()

@@ -6,37 +6,17 @@ theirs. tests/tracer/test_forward.py checks that each declaration here has its d
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final
 
 from npcompile.tensor_core.array import Array
 from npcompile.tracer.capture import Capture
+from npcompile.tracer.forward import Forward
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.values import Partial, TensorMethod, TensorValue, Text
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Value = Any  # a traced value
 Items = list[Any]
 Keywords = dict[str, Any]
-
-
-class Forward(Generic[P, R]):
-    """A function that is called here and defined in a module that imports the caller's."""
-
-    __slots__ = ("definition",)
-
-    def __init__(self) -> None:
-        self.definition: Callable[P, R] | None = None
-
-    def defined(self, function: Callable[P, R]) -> Callable[P, R]:
-        assert self.definition is None, f"{function.__qualname__}: defined before as {self.definition}"
-        self.definition = function
-        return function
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        assert self.definition is not None, "not defined: npcompile.tracer.captured is not imported"
-        return self.definition(*args, **kwargs)
 
 
 Unary = Forward[[Capture, Value], Value]

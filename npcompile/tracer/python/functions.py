@@ -217,14 +217,15 @@ def sees_arguments_alone(function: Any) -> bool:
 
 def reads_only_builtins(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     for i in decode(code).instructions:
-        match i.opname:
-            case "LOAD_GLOBAL" | "LOAD_NAME":
-                if i.argval in namespace or getattr(builtins, i.argval, None) not in SEE_ARGUMENTS_ALONE:
-                    return False
-            case "LOAD_ATTR" | "LOAD_METHOD" if not str(i.argval).startswith("__"):  # not __globals__, not __subclasses__
-                continue
-            case "LOAD_ATTR" | "LOAD_METHOD" | "STORE_GLOBAL" | "DELETE_GLOBAL" | "IMPORT_NAME" | "LOAD_BUILD_CLASS":
+        traits = i.traits
+        if traits.reads("global"):
+            if i.argval in namespace or getattr(builtins, i.argval, None) not in SEE_ARGUMENTS_ALONE:
                 return False
+        elif traits.reads("attribute"):
+            if str(i.argval).startswith("__"):  # __globals__, __subclasses__
+                return False
+        elif traits.place == "global" or traits.defines in ("class", "import"):
+            return False
     return all(reads_only_builtins(c, namespace) for c in code.co_consts if isinstance(c, types.CodeType))
 
 

@@ -120,7 +120,8 @@ def end(frame: Frame, delegate: Any) -> None:
 def throw_into(inner: Frame, thrown: raising.Raises) -> Any | None:
     """Raise an exception where a generator stands: in what it asks by `yield from`, whose next item this gives, or in itself."""
     instructions = inner.program.instructions
-    is_delegating = instructions[inner.index].opname == "RESUME" and instructions[inner.index].arg & 3 == 2
+    stands = instructions[inner.index]
+    is_delegating = stands.traits.flow == "start" and stands.arg & 3 == 2
     delegate = inner.stack[-2] if is_delegating else None
     if not isinstance(delegate, Generator):
         inner.throw(thrown)
