@@ -10,6 +10,7 @@ from npcompile.backends.cpu.host import Host
 from npcompile.backends.kernels.pieces import cut, is_leaf, is_view
 from npcompile.backends.kernels.schedule import readers_of
 from npcompile.backends.masked import with_counts, without_compaction
+from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.graph import Graph, Node, print_graph, symbols_of
 from npcompile.tensor_core.op import OPS
@@ -63,7 +64,8 @@ def compile_pieces(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]
     source = f"/* {', '.join(names.values())} are found between\n{print_graph(graph)}\n\n{text}\n*/"
     kernels = tuple(k for c in compiled.values() for k in c.kernels)
     text = "\n".join([source, *(c.source for c in compiled.values())])
-    return CompiledGraph(call, text, kernels)
+    passes = (Pass("sizes from data", ", ".join(names.values())), *(p for c in compiled.values() for p in c.passes))
+    return CompiledGraph(call, text, kernels, passes=passes)
 
 
 def stages_of(graph: Graph) -> dict[Node, int]:

@@ -21,7 +21,7 @@ from npcompile.backends.cpu.column_scans import scan_columns
 from npcompile.backends.cpu.doubts import HELPERS as DOUBTS
 from npcompile.backends.cpu.doubts import may_be_infinite
 from npcompile.backends.cpu.few_columns import sum_few_columns
-from npcompile.backends.cpu.kept_values import keep_values
+from npcompile.backends.cpu.kept_values import KEPT, keep_values
 from npcompile.backends.cpu.kernel_plan import ColumnBlocks, KernelPlan, RowBlocks, TileSlices
 from npcompile.backends.cpu.loader import beside, load, loader
 from npcompile.backends.cpu.pairwise import PAIRWISE_HELPERS
@@ -35,7 +35,7 @@ from npcompile.backends.cpu.squares import LINE
 from npcompile.backends.cpu.sure_indices import drop_sure_checks
 from npcompile.backends.cpu.undo import Undo, with_undo
 from npcompile.backends.kernels.contraction import factor, run_factored
-from npcompile.backends.kernels.kernel import Kernel
+from npcompile.backends.kernels.kernel import Kernel, Let, walk
 from npcompile.backends.kernels.layouts import dense_strides
 from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
@@ -117,6 +117,10 @@ def passes_of(plan: KernelPlan) -> Iterator[Pass]:
         yield Pass(name, plan.name)
     if plan.multiplies:
         yield Pass("products", plan.name)
+    if plan.kernel.can_fail:
+        yield Pass("bounds check elimination", plan.name, "an index that is data")
+    if any(isinstance(s, Let) and s.op == KEPT for s in walk(plan.kernel.body)):
+        yield Pass("values kept for their errors", plan.name)
     if any(form.strips for form in plan.loops.values()):
         yield Pass("calls of NumPy's loops in strips", plan.name)
     yield Pass("plan", f"{plan.name}: {plan.words()}")

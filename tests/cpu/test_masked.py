@@ -128,8 +128,8 @@ def as_graphs():
 @pytest.mark.usefixtures("as_graphs")
 def test_counts_of_means_are_made_by_the_kernels() -> None:
     x, y = np.random.default_rng(0).standard_normal((2, 20, 30))
-    inside, between = ("".join(npc.explain(f)(x, y).sources) for f in (several_masks, sized_too))
-    assert "are found between" in between and "are found between" not in inside
+    inside, between = ([p.name for p in npc.explain(f)(x, y).passes] for f in (several_masks, sized_too))
+    assert "sizes from data" in between and "sizes from data" not in inside
 
 
 @pytest.mark.usefixtures("as_graphs")

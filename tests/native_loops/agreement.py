@@ -19,7 +19,9 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.compiler import compiled_function
+from npcompile.backends.passes import Pass, PassLog
+from npcompile.backends.registry import CompiledGraph
+from npcompile.compiler import compiled_function, original
 from tests.native_loops.generate import LoopProgram
 from tests.native_loops.varied import varied
 from tests.shim.harness import copy as copy_arrays
@@ -109,9 +111,23 @@ def native_sources(compiled: Any) -> list[str]:
     return [v.compiled.source for v in variants if v.graph is None and v.compiled is not None]
 
 
-def is_written_as(form: str, compiled: Any) -> bool:
-    """Has some native program of the function a struct whose name begins so?"""
-    return any(f"struct {form}" in source for source in native_sources(compiled))
+def passes(compiled: Any, name: str) -> dict[str, Pass]:
+    """What the pass of this name did to a function's programs, native ones and graphs, by place."""
+    known = compiled_function(compiled)
+    assert known is not None
+    made = [v.compiled for point in known.points.values() for v in point.variants]
+    log = PassLog()
+    for each in (p for m in made if isinstance(m, CompiledGraph) for p in m.passes if p.name == name):
+        log.note(each.name, each.place, each.why_not)
+    return {p.place: p for p in log.all()}
+
+
+def fired(compiled: Any, name: str, line: int | None = None) -> bool:
+    """Did the pass fire somewhere in the function, or at a line of it, counted from its `def`?"""
+    if line is not None:
+        line += original(compiled).__code__.co_firstlineno
+    places = [p.place for p in passes(compiled, name).values() if p.fired]
+    return any(line is None or place.endswith(f"line {line}") for place in places)
 
 
 def check(program: LoopProgram, backend: str) -> None:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 import numpy as np
 import pytest
 
 import npcompile as npc
-from tests.native_loops.test_bands import lanes_of, same_with, written
+from tests.native_loops.agreement import fired, passes
+from tests.native_loops.test_bands import same_with
 from tests.native_loops.test_native_loops import agrees
 
 rng = np.random.default_rng(15)
+WAITS = "each iteration would wait for the one before it"
 LETTERS = rng.integers(0, 3, 60), rng.integers(0, 3, 75)
-
-
-def strips_of(compiled: Any) -> list[str]:
-    """The C functions of strips."""
-    return re.findall(r"^(?:CHAIN|STRIP) int .*?^}", written(compiled), re.MULTILINE | re.DOTALL)
-
-
-def chooses(text: str) -> bool:
-    return re.search(r" t\d+ = t\d+ \? ", text) is not None
 
 
 def longest_common(a, b):
@@ -111,13 +101,13 @@ def clipped(x, y, high):
 @pytest.mark.parametrize("dtype", [np.float64, np.int64, np.int8])
 def test_arms_that_store_numbers_of_several_types(dtype):
     x = (rng.random(300) * 9).astype(dtype)
-    strips = strips_of(agrees(clipped, x, np.zeros(300, dtype), 4))
-    assert dtype is not np.int64 or any(map(chooses, strips))
+    compiled = agrees(clipped, x, np.zeros(300, dtype), 4)
+    assert dtype is not np.int64 or fired(compiled, "if-conversion")
 
 
 def test_tables_whose_cells_branch_are_bands():
-    assert lanes_of(agrees(longest_common, *LETTERS))
-    assert lanes_of(agrees(scores, *LETTERS))
+    assert fired(agrees(longest_common, *LETTERS), "wavefront in lanes")
+    assert fired(agrees(scores, *LETTERS), "wavefront in lanes")
     agrees(paths, np.ones((30, 40)), rng.integers(0, 4, (30, 40)))
     for program in (longest_common, scores):
         compiled = npc.compile(program)
@@ -128,8 +118,8 @@ def test_tables_whose_cells_branch_are_bands():
 @pytest.mark.parametrize("dtype", [np.float64, np.int64, np.float32])
 def test_numbers_that_are_chosen(dtype):
     x = (rng.standard_normal(500) * 20).astype(dtype)
-    strips = strips_of(agrees(best_of, x, x[3], 0))
-    assert any(chooses(text) and "block" not in text for text in strips)
+    tried = passes(agrees(best_of, x, x[3], 0), "if-conversion").values()
+    assert tried and all(p.fired for p in tried)
     agrees(best_of, x[::-3], x[3], np.int64(4))
     agrees(negated, x, x[0])
     agrees(guarded_sum, x, np.arange(500).astype(dtype) % 3)
@@ -183,5 +173,6 @@ def test_the_place_of_an_extreme_is_no_choice():
     """The next iteration would wait for the element at the place that this one chooses."""
     for x in (rng.integers(0, 1000, 200), rng.standard_normal(200), np.array([3.0, np.nan, 1.0, np.inf, -np.inf, 0.0])):
         for first, second in ((x, x), (np.sort(x), x[::-1].copy())):
-            assert written(agrees(positions, first, second)).count("NO_CHOICE;") >= 2
-    assert "NO_CHOICE;" not in written(agrees(larger_child, rng.integers(0, 1000, 200), 0))
+            tried = passes(agrees(positions, first, second), "if-conversion").values()
+            assert [p.why_not for p in tried] == [WAITS, WAITS]
+    assert WAITS not in [p.why_not for p in passes(agrees(larger_child, rng.integers(0, 1000, 200), 0), "if-conversion").values()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import product
 from typing import Any
 
@@ -13,8 +12,7 @@ import npcompile as npc
 from benchmarks.programs.sequences import edit_distance, time_warping
 from benchmarks.programs.stencils import gauss_seidel
 from npcompile.backends.cpu.loops import bands
-from npcompile.compiler import compiled_function
-from tests.native_loops.agreement import cloned, outcome, same
+from tests.native_loops.agreement import cloned, fired, outcome, same
 from tests.native_loops.nests import check_short_rows, draw_program
 from tests.native_loops.test_native_loops import agrees
 from tests.random_programs import check_examples
@@ -23,25 +21,8 @@ rng = np.random.default_rng(12)
 PLANE, WIDE = rng.standard_normal((23, 31)), rng.standard_normal((9, 400))
 
 
-def written(compiled: Any) -> str:
-    """The native programs of a function."""
-    known = compiled_function(compiled)
-    assert known is not None
-    return "".join(v.compiled.source for point in known.points.values() for v in point.variants if v.compiled is not None)
-
-
-def bands_of(compiled: Any) -> int:
-    """How many functions there are for bands of rows."""
-    return written(compiled).count("\nBAND int ")
-
-
-def lanes_of(compiled: Any) -> int:
-    """How many functions there are for bands whose rows are lanes of vectors."""
-    return len(re.findall(r"\nBAND int \w+_lanes\(", written(compiled)))
-
-
 def runs_in_bands(user: Any, *arguments: Any, expected: bool = True) -> None:
-    assert (bands_of(agrees(user, *arguments)) > 0) == expected
+    assert fired(agrees(user, *arguments), "wavefront") == expected
 
 
 def nine_points(M, w):
@@ -120,7 +101,7 @@ def test_a_number_that_fails(program):
             M = PLANE.copy()
             M[row, column] = value
             same_with(compiled, program, M, *others, w)
-    assert bands_of(compiled)
+    assert fired(compiled, "wavefront")
 
 
 def least_costs(D, costs):
@@ -149,7 +130,7 @@ def test_short_rows_run_in_one_call(program):
                 M[row, column] = value
                 same_with(compiled, program, M, rng.integers(0, 5, n + m) if is_integer else 1.5)
         same_with(compiled, program, M, np.full(n + m - 9, 3) if is_integer else np.nan)
-    assert "int64_t rows" in written(compiled)
+    assert fired(compiled, "rows in one call")
 
 
 def aligned(S, a, b, gap):
@@ -185,12 +166,12 @@ def test_rows_are_lanes(program):
             gap = 1 if table is np.int64 else 0.75
             same_with(compiled, program, S.astype(table, order=memory), a.astype(letters), b.astype(letters), gap)
         # Of integers, np.minimum and differences that are narrower have no lanes.
-        assert lanes_of(compiled) or program is cheapest_paths and letters is not np.float64
+        assert fired(compiled, "wavefront in lanes") or program is cheapest_paths and letters is not np.float64
 
 
 def test_lanes_of_distances():
-    assert lanes_of(agrees(edit_distance, rng.integers(0, 4, 40), rng.integers(0, 4, 57)))
-    assert lanes_of(agrees(time_warping, rng.random(41), rng.random(56)))
+    assert fired(agrees(edit_distance, rng.integers(0, 4, 40), rng.integers(0, 4, 57)), "wavefront in lanes")
+    assert fired(agrees(time_warping, rng.random(41), rng.random(56)), "wavefront in lanes")
 
 
 @pytest.mark.parametrize("program", [aligned, cheapest_paths, numbered_cells])
@@ -206,7 +187,7 @@ def test_a_lane_that_fails(program):
             T = rng.integers(0, 9, (26, 40))
             T[row, column] = value
             same_with(compiled, program, T, a.astype(int), b.astype(int), 2)
-    assert lanes_of(compiled)
+    assert fired(compiled, "wavefront in lanes")
 
 
 def test_rows_that_differ_by_a_number():

@@ -9,7 +9,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.cpu.loops import parallel_loops
-from tests.native_loops.agreement import native_sources
+from tests.native_loops.agreement import fired
 from tests.native_loops.called_loops import draw_program
 from tests.native_loops.independent_iterations import ALWAYS, check_on_threads
 from tests.native_loops.test_native_loops import agrees, native_loops
@@ -176,7 +176,7 @@ def test_what_they_read_is_not_written_by_other_iterations():
 
 
 def has_chunks(compiled):
-    return any("npc_spread(spread_" in source for source in native_sources(compiled))
+    return fired(compiled, "parallelize")
 
 
 def compiled_once(function, *arguments):

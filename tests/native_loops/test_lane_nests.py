@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from tests.native_loops.agreement import check
+from tests.native_loops.agreement import check, fired
 from tests.native_loops.inner_sums import draw_program
-from tests.native_loops.test_bands import written
 from tests.native_loops.test_native_loops import agrees
 from tests.random_programs import check_examples
 from tests.runtime.test_end_to_end import run_python
@@ -156,7 +154,7 @@ def changed(x: np.ndarray, place: Any, value: float) -> np.ndarray:
 
 
 def are_lanes(compiled: Any) -> bool:
-    return bool(re.search(r"#ifdef NPC_LANE_NESTS\nif", written(compiled)))
+    return fired(compiled, "vectorize the outer loop")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from tests.native_loops.agreement import native_sources
+from tests.native_loops.agreement import fired
 from tests.native_loops.test_native_loops import native_loops
 
 POINTS = np.random.default_rng(5).standard_normal((600, 3))
@@ -207,7 +207,7 @@ def test_what_a_step_makes_takes_the_place_of_what_is_left(function: Any) -> Non
                 np.testing.assert_array_equal(got, wanted, strict=True)
             np.testing.assert_array_equal(x, given)
     assert native_loops(compiled) >= 1
-    assert any("npc_hand_over(&L" in text for text in native_sources(compiled))
+    assert fired(compiled, "reuse of memory")
 
 
 def test_places_that_are_outside_leave_the_sums() -> None:

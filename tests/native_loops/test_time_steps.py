@@ -12,7 +12,7 @@ import npcompile as npc
 from benchmarks.programs.sequences import floyd_warshall
 from benchmarks.programs.stencils import heat_3d, life, shallow_water
 from npcompile.backends.cpu.loops import time_loops
-from tests.native_loops.agreement import ends_when_interrupted, is_written_as, native_sources
+from tests.native_loops.agreement import ends_when_interrupted, fired, native_sources
 from tests.native_loops.test_native_loops import agrees
 from tests.native_loops.time_steps import check_on_threads, draw_program
 from tests.random_programs import check_examples
@@ -32,7 +32,7 @@ def small_parts(monkeypatch):
 
 def steps_agree(user: Any, *arguments: Any, expected: bool = True) -> None:
     """`expected`: is some loop written as all of its iterations?"""
-    assert is_written_as("steps", agrees(user, *arguments)) == expected
+    assert fired(agrees(user, *arguments), "stencil tiling") == expected
 
 
 def test_simulations():
@@ -100,7 +100,7 @@ def test_rows_of_all_lengths_and_widths():
             for f, plain, arrays in zip(compiled, (spread, shift), ((M,), (M, V))):
                 ours, theirs = f(*(a.copy() for a in arrays), 21), plain(*(a.copy() for a in arrays), 21)
                 np.testing.assert_array_equal(ours, theirs, strict=True)
-        assert all(is_written_as("steps", f) for f in compiled)
+        assert all(fired(f, "stencil tiling") for f in compiled)
     assert any("at > to" in source for source in native_sources(compiled[0]))
 
 
@@ -161,7 +161,7 @@ def test_no_iterations_and_no_elements():
         ours, theirs = X[:size].copy(), X[:size].copy()
         np.testing.assert_array_equal(compiled(ours, Y[:size], n), program(theirs, Y[:size], n), strict=True)
         np.testing.assert_array_equal(ours, theirs)
-    assert is_written_as("steps", compiled)
+    assert fired(compiled, "stencil tiling")
 
 
 def test_what_an_iteration_reads_of_the_one_before_may_have_other_sizes():
@@ -248,7 +248,7 @@ def test_interrupts(size):
     compiled, A = npc.compile(program), np.ones(size)
     compiled(A, 100)
     ends_when_interrupted(lambda: compiled(A, 10**10))
-    assert is_written_as("steps", compiled)
+    assert fired(compiled, "stencil tiling")
 
 
 def test_random_programs():

@@ -116,11 +116,11 @@ RULES: dict[str, Callable[[Integer, Integer], Integer | None]] = {
 def divided(op: str, a: str, b: str, x: Integer, y: Integer, is_near: bool = False) -> str:
     """A quotient or remainder, rounded down; x and y are what is known of a and b, and b is not 0.
 
-    `is_near`: it is likely that a is at most one b away from the remainder.
+    `is_near`: it is a remainder, and a is likely at most one b away from it.
     """
     if y.least == y.most > 0 and y.least & (y.least - 1) == 0:  # bits round down, whatever the sign
         return f"{a} >> {y.least.bit_length() - 1}" if op == "floor_divide" else f"{a} & INT64_C({y.least - 1})"
-    if is_near and op == "remainder" and y.least < y.most:
+    if is_near:
         return f"npc_near_mod({a}, {b})"
     if x.least >= 0 and y.least >= 0:
         return f"{a} {'/' if op == 'floor_divide' else '%'} {b}"

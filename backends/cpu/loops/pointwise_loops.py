@@ -65,8 +65,8 @@ def as_one_row(loop: Loop) -> Loop:
     )
 
 
-def written(loop: Loop, types: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """(the functions, the lines that run them and jump to {name}_slow when it was in vain). `types`: of the program's names."""
+def written(loop: Loop, types: Mapping[str, str]) -> tuple[list[str], list[str], int]:
+    """(functions, lines that run them and jump to {name}_slow in vain, rows that stay in registers). `types`: of all names."""
     loop = in_lanes(loop, types.keys() - loop.variables.keys())
     name = loop.name
     body, room, unkept = body_of(loop, types.keys() - loop.variables.keys())
@@ -98,7 +98,7 @@ def written(loop: Loop, types: Mapping[str, str]) -> tuple[list[str], list[str]]
         "rt->release(room);" if room else "",
         "}",
     ]
-    return functions, call(loop, constants, unkept)
+    return functions, call(loop, constants, unkept), unkept
 
 
 def in_lanes(loop: Loop, constants: Iterable[str]) -> Loop:

@@ -23,6 +23,7 @@ from npcompile.backends.cpu.loops.scalar_functions import EXACT, LIBM, LIBM_OF_T
 from npcompile.backends.cpu.loops.strips import Strip
 from npcompile.backends.cpu.loops.ways_out import Handed, WayOut, failed
 from npcompile.backends.cpu.primitives import truncated_text
+from npcompile.backends.passes import PassLog
 
 FUNCTIONS = ("pow", *LIBM, *LIBM_OF_TWO, *EXACT)
 BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
@@ -88,6 +89,8 @@ class ScalarLoops:
     by_blocks: set[int] = field(default_factory=set)  # instructions of loops that are written by blocks of rows
     indexed: set[int] = field(default_factory=set)  # loops in which some index is a variable
     instruction: int = -1  # the bytecode that is being written
+    where: tuple[int | None, ...] = (0, 0, 0, 0)  # in the user's text: line, its end, column, its end
+    passes: PassLog = field(default_factory=PassLog)
     loop: int = -1  # the header of the outermost loop that it is in
     within: set[tuple[str, int, str]] = field(default_factory=set)  # (array, axis, index): known to be within bounds there
     are_small: bool = False  # are all arrays that are given small, so far?
@@ -444,7 +447,9 @@ class ScalarLoops:
                 is_lowest = self.new("bool", f"{b} == -1 && {a} == ({c}){low + 1} - 1")
                 self.leave_if(is_lowest, fail)
                 b = self.harmless(f"!{is_lowest}", b, "1", kind)
-            is_near = kind in ("int", "i8") and a in self.sums
+            is_near = kind in ("int", "i8") and a in self.sums and op == "remainder" and y.least < y.most
+            if is_near:
+                self.noted("remainder without division")
             made = self.known(kind, divided(op, a, b, x, y, is_near), known)
         elif op == "divide" and kind == "int":
             self.leave_if(f"{b} == 0", fail)
@@ -476,6 +481,7 @@ class ScalarLoops:
                 self.strip.note_sum(op, a, b, made, x, y)
             return made
         if self.strip is None:
+            self.noted("overflow check elimination", "the result may have more bits")
             made = self.room(kind)
             self.leave_if(f"__builtin_{INTEGER[op]}_overflow({a}, {b}, &{made})", fail)
             self.integers[made] = replace(known, least=max(known.least, low), most=min(known.most, high))
@@ -569,6 +575,11 @@ class ScalarLoops:
             self.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)
         return made
 
+    def noted(self, name: str, why_not: str | None = None) -> None:
+        """Note that a pass was tried at the expression that is written, and why it did not fire, if so."""
+        if self.pointwise is None:  # else nothing is written
+            self.passes.note(name, f"line {self.where[0]}, column {self.where[2]}", why_not)
+
     # --- elements
 
     def place(self, array: ArrayInput, axis: int, index: str, fail: Fail) -> str:
@@ -580,7 +591,9 @@ class ScalarLoops:
         place, at = self.computed.get(key, ("", -1))
         if place and at < len(self.lines) and self.lines[at] == f"int64_t {place} = {index};":
             return place  # it was looked at before
-        if self.integer(index).least >= 0:
+        is_positive = self.integer(index).least >= 0
+        self.noted("bounds check elimination", "the index may be outside" if is_positive else "the index may count from the end")
+        if is_positive:
             self.leave_if(f"(uint64_t){index} >= (uint64_t){size}", fail)
             return index
         self.made += 1

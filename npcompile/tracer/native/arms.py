@@ -73,6 +73,7 @@ def choose(b: Blocks, i: Instruction, truth: str, taken_if: bool) -> int | None:
         if inside.strip.some != scattered:
             raise NoForm("an index that is data, which may be why there is a branch")
         inside.chooses = -1
+        inside.chosen.add(i.index)
         if stored is not None:
             b.step(stored)
     except NoProgram:

@@ -20,7 +20,6 @@ from npcompile.backends.cpu.loops.loop_unit import GIVEN
 from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.strips import Strip
 from npcompile.backends.cpu.loops.ways_out import Handed, failed
-from npcompile.backends.passes import PassLog
 from npcompile.tensor_core.source import GLOBALS, Name, Object, Source
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
@@ -84,6 +83,7 @@ class Inside:
     left: list[tuple[int, State]] = field(default_factory=list)  # where it is left, and for which instruction
     branches: frozenset[int] = frozenset()  # that are no choices between numbers
     chooses: int = -1  # the branch whose arms are being written
+    chosen: set[int] = field(default_factory=set)  # branches that are choices
     labels: dict[tuple[Any, ...], str] = field(default_factory=dict)  # of its blocks
     widened: dict[int, frozenset[str]] = field(default_factory=dict)  # headers of loops inside -> variables: see `widening`
     sums: dict[str, Any] = field(default_factory=dict)  # C variables -> the sums that they are set to, or None
@@ -153,7 +153,6 @@ class Blocks:
     steps: dict[int, set[str]] = field(default_factory=dict)  # headers of time loops -> labels behind all their iterations
     apart: Any = None  # the loop whose chunks are being written: an Apart
     parallel: dict[int, frozenset[int]] = field(default_factory=dict)  # loops that have chunks: header -> region
-    passes: PassLog = field(default_factory=PassLog)
     trip_counts: dict[int, int] = field(default_factory=dict)  # headers -> how many iterations, where that is a constant
     ranges: Ranges | None = None
     counters_of_codes: dict[types.CodeType, dict[str, Integer]] = field(default_factory=dict)
@@ -240,9 +239,9 @@ class Blocks:
         is_seen = facts.protected[index] or any(map(is_attribute, state.locals))
         return self.leave(index, state, throws=True) if is_seen and facts.enterable[index] else failed()
 
-    def noted(self, name: str, index: int, why_not: str | None = None) -> None:
+    def noted(self, name: str, index: int, why_not: str | None = None, what: str = "loop") -> None:
         """Note that a pass was tried at the loop whose header is at `index`, and why it did not fire, if so."""
-        self.passes.note(name, f"the loop at line {self.program.instructions[index].line}", why_not)
+        self.code.passes.note(name, f"the {what} at line {self.program.instructions[index].line}", why_not)
 
     # --- blocks
 
@@ -331,6 +330,7 @@ class Blocks:
                 self.code.line(f"rt->incref({text});")
         for (target, _, kind), text in zip(copies, texts):
             if target in handed:
+                self.code.noted("reuse of memory")
                 self.code.line(f"npc_hand_over(&{target}, &{handed[target]}, &{handed[target]}_most);")
                 continue
             if kind == "object":
@@ -548,7 +548,7 @@ class Blocks:
         meaning = meaning_of(i)
         if meaning is None:
             raise NoForm(f"instruction {i.opname}")
-        self.code.instruction = i.index
+        self.code.instruction, self.code.where = i.index, i.positions
         self.code.within = set()
         if not self.calls:
             self.code.loop = self.around.get(i.index, -1)

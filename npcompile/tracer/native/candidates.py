@@ -49,8 +49,7 @@ def index_length(i: Instruction) -> int:
 def has_form(i: Instruction, space: Mapping[str, Any]) -> bool:
     if i.traits.reads("global"):
         value = space.get(i.argval, getattr(builtins, i.argval, None))
-        is_module = value is np or value is math
-        return is_module or is_known(value, FUNCTIONS) or kind_of_number(value) is not None
+        return value is np or value is math or is_known(value, FUNCTIONS) or kind_of_number(value) is not None
     if i.traits.reads("attribute"):
         found = [getattr(module, i.argval, None) for module in (np, math)]
         return i.argval in PROPERTIES or any(is_known(f, FUNCTIONS) for f in found if f is not None)

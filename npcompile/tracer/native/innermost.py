@@ -53,9 +53,15 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         b.noted("speculation", index, "nothing to be looked at afterwards")
         return
     b.noted("speculation", index)
+    b.noted("stores without undo", index, "what is noted afterwards may be of any iteration" if strip.kept else None)
+    for k in inside.chosen | inside.branches:
+        b.noted("if-conversion", k, None if k in inside.chosen else "arms that are more than a few numbers", "branch")
     outer = None if strip.is_nest else outer_of(b, index, region)
     bands = [] if outer is None else bands_of(strip, outer, body)
     if outer is not None:
+        b.noted(
+            "wavefront in lanes", index, None if any(isinstance(x, LaneBand) for x in bands) else "statements without vectors"
+        )
         b.noted("wavefront", index, None if bands else "rows do not wait for the row before them, or in no known way")
     by_lanes = lane_nest_of(b, strip, body) if strip.is_nest else []
     if strip.is_nest:
@@ -64,6 +70,7 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     if by_lanes and LANE_NEST_HELPERS not in b.code.functions:
         b.code.functions.append(LANE_NEST_HELPERS)
     strip.repeat(outer)
+    b.noted("rows in one call", index, "what is known of a row may not be of the next" if strip.outer is None else None)
     strip.finish(body)
     function, parameters = strip_functions.function(strip, body, by_lanes)
     b.code.functions.append(strip_functions.written_once(b.code.functions, strip, function))
@@ -244,8 +251,6 @@ def stays_same(b: Blocks, i: Instruction, stored: list[str]) -> bool:
         case "read", "element":
             key, owner = (b.program.instructions[i.index - k].traits for k in (1, 2))
             return key.is_constant and owner.reads("attribute")
-        case "write", "local":
-            return True
     # What only makes the range of the loop inside.
-    is_moved = traits.is_constant or traits.stack in ("null", "iterator", "nothing", "drop")
+    is_moved = traits.is_constant or traits.writes("local") or traits.stack in ("null", "iterator", "nothing", "drop")
     return is_moved or traits.operator == "binary" or traits.call == "positional" or traits.flow in ("next", "goto")

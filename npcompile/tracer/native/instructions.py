@@ -192,20 +192,13 @@ def compare_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.push(objects.compared(b, i.argval, left, right, fail))
 
 
-def unary_negative(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(meanings.negative(b.code, b.pop(), fail))
+def unary(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.push((meanings.negative if i.traits.sign == "-" else meanings.invert)(b.code, b.pop(), fail))
 
 
-def unary_invert(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(meanings.invert(b.code, b.pop(), fail))
-
-
-def unary_not(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(objects.inverted(b, truth_of(b, b.pop())))
-
-
-def to_bool(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(Scalar("bool", truth_of(b, b.pop())))
+def truth(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    found = truth_of(b, b.pop())
+    b.push(objects.inverted(b, found) if i.traits.operator == "not" else Scalar("bool", found))
 
 
 def build_tuple(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
@@ -347,8 +340,9 @@ def branch(b: Blocks, i: Instruction, fail: Callable[[], str]) -> int | None:
     if end is None:
         condition, is_usual = truth if taken_if else f"!{truth}", usual_branch(b, i, truth)
         b.branch(condition, i.target, (lambda: b.code.line("NO_CHOICE;")) if is_usual is False else None)
-        if is_usual:
-            b.code.line("NO_CHOICE;")
+        if is_usual is not None:
+            b.code.lines += ["NO_CHOICE;"] * is_usual
+            b.noted("if-conversion", i.index, "each iteration would wait for the one before it", "branch")
     return end
 
 
@@ -494,8 +488,7 @@ def advance(b: Blocks, iterator: Any) -> None:
 
 
 MEANINGS: Final[Mapping[str, Meaning]] = {
-    "NOP": nothing,
-    "RESUME": nothing,
+    **dict.fromkeys(("NOP", "RESUME"), nothing),
     "POP_TOP": pop_top,
     "COPY": copy,
     "SWAP": swap,
@@ -506,14 +499,11 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     "LOAD_DEREF": load_deref,
     "STORE_DEREF": store_deref,
     "LOAD_GLOBAL": load_global,
-    "LOAD_ATTR": load_attr,
-    "LOAD_METHOD": load_attr,
+    **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD"), load_attr),
     "BINARY_OP": binary_op,
     "COMPARE_OP": compare_op,
-    "UNARY_NEGATIVE": unary_negative,
-    "UNARY_INVERT": unary_invert,
-    "UNARY_NOT": unary_not,
-    "TO_BOOL": to_bool,
+    **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_INVERT"), unary),
+    **dict.fromkeys(("UNARY_NOT", "TO_BOOL"), truth),
     "BUILD_TUPLE": build_tuple,
     "BUILD_LIST": build_list,
     "LIST_EXTEND": list_extend,
@@ -523,12 +513,9 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     "BINARY_SLICE": binary_slice,
     "STORE_SLICE": store_slice,
     "STORE_SUBSCR": store_subscr,
-    "CALL": call,
-    "CALL_KW": call,
-    "JUMP": jump,
-    "JUMP_BACKWARD": jump,
-    "POP_JUMP_IF_TRUE": branch,
-    "POP_JUMP_IF_FALSE": branch,
+    **dict.fromkeys(("CALL", "CALL_KW"), call),
+    **dict.fromkeys(("JUMP", "JUMP_BACKWARD"), jump),
+    **dict.fromkeys(("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"), branch),
     "GET_ITER": get_iter,
     "FOR_ITER": for_iter,
     "STORE_ATTR": attributes.store_attr,
@@ -537,8 +524,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     "YIELD_VALUE": comprehensions.yield_value,
     "RETURN_VALUE": inlining.return_value,
     "IS_OP": objects.is_op,
-    "POP_JUMP_IF_NONE": objects.branch,
-    "POP_JUMP_IF_NOT_NONE": objects.branch,
+    **dict.fromkeys(("POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE"), objects.branch),
     "CONTAINS_OP": objects.contains_op,
 }
 

@@ -194,9 +194,8 @@ class NativeLoop:
         """Is the loop over range() with a third argument that is no constant?"""
         header = self.point.layout.index
         before = self.function.program.instructions[max(header - 3, 0) : header]
-        if len(before) < 3 or before[1].traits.call != "positional" or before[1].arg != 3 or before[2].traits.stack != "iterator":
-            return False
-        return not before[0].traits.is_constant
+        is_called = len(before) == 3 and before[1].traits.call == "positional" and before[2].traits.stack == "iterator"
+        return is_called and before[1].arg == 3 and not before[0].traits.is_constant
 
     def together(self, source: Source, example: Any) -> Together:
         """Of enumerate and zip: a new one is handed over, that goes on where the loop was left."""
@@ -366,7 +365,7 @@ class NativeLoop:
             lines += [f"if where == {k}:", *(f"    {line}" for line in self.leave(exit))]
         # Memory that no element can be read from where it is, or not be written to. Else it is nothing for this program.
         lines += [f"if where == {UNFIT}:", f"    return {native}"]
-        compiled = CompiledGraph(call, source, ("npc_run",), {"compile": seconds}, passes=blocks.passes.all())
+        compiled = CompiledGraph(call, source, ("npc_run",), {"compile": seconds}, passes=blocks.code.passes.all())
         return Made(tuple(self.guards), left, tuple(lines), compiled)
 
     def asked(self) -> tuple[str, tuple[Asked, ...]]:

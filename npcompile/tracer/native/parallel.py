@@ -114,9 +114,8 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
     region = loop_region(b.facts, index)
     found = ways(iterator)
     variables = Variables.of(b.facts, index, region)
-    is_early = any(isinstance(v, Outside) and n in variables.stored for n, v in b.state.locals.items())
-    if is_early:
-        return
+    if any(isinstance(v, Outside) and n in variables.stored for n, v in b.state.locals.items()):
+        return  # nothing is known of a variable yet
     sums = sums_of(b, index, region, variables.carried)
     if sums is None:
         b.noted("parallelize", index, f"{', '.join(sorted(variables.carried))} of the iteration before")
@@ -155,6 +154,7 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
     code.lines += [*apart.spread.call(conditions, code.failing()), f"{apart.spread.name}_slow:;"]
     b.parallel[index] = region
     b.noted("parallelize", index)
+    b.noted("columns side by side", index, None if apart.spread.columns else "no matrix whose columns a loop inside reads")
 
 
 @dataclass(frozen=True, slots=True)

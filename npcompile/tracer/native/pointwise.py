@@ -387,7 +387,8 @@ class PointwiseLoop:
             types |= types_of(result)
             carried.append(Carried(f"in_{n}", after[n].tree.name, part, result))
             way.made[n] = result
-        functions, lines = written(self.loop(name, found, carried, way), types)
+        functions, lines, rows = written(self.loop(name, found, carried, way), types)
+        self.blocks.noted("lanes in registers", self.header, None if rows else "blocks in memory", f"{rows} rows of the loop")
         statements.functions += functions
         code.lines += lines
         self.finish(name, before, way)
@@ -422,7 +423,9 @@ class PointwiseLoop:
         if found.writes.keys() & {p.root for p in way.inits.values() if p is not None}:
             raise NoForm("an array that is written to and another of its name")
         way.tests = [f"{self.count} >= {FEWEST}", *(f"{x} == {y}" for x, y in found.same.items())]
-        way.tests += [f"npc_are_far({x}, {y})" for x, y in may_overlap(found.writes, roots)]
+        overlaps = may_overlap(found.writes, roots)
+        way.tests += [f"npc_are_far({x}, {y})" for x, y in overlaps]
+        self.blocks.noted("overlap check elimination", self.header, "arrays that are given and written" if overlaps else None)
         return way
 
     def loop(self, name: str, found: Pointwise, carried: list[Carried], way: Way) -> Loop:

@@ -254,22 +254,12 @@ class Ranges:
         if traits.stack in ("nothing", "iterator") or traits.operator == "truth" or traits.flow == "start":
             return state
         depth = self.depth_after(i)
-        if traits.gives is not None:
-            first = depth - traits.gives
-            return State((*stack[:first], *(self.made(i, stack[first:]) for _ in range(traits.gives))), variables)
-        if traits.takes is not None:
-            first = len(stack) - traits.takes
-            return State((*stack[:first], *self.given(i, stack[first:], depth - first)), variables)
-        return State((ANY,) * depth, variables)
-
-    def given(self, i: Instruction, operands: tuple[Value, ...], count: int) -> tuple[Value, ...]:
-        """What an instruction leaves that takes so many operands."""
-        if i.traits.reads("attribute"):
-            return (self.attribute(operands[0], str(i.argval)),) * count
-        if i.traits.reads("global"):
-            return (self.global_value(str(i.argval)),) * count
-        parts = operands[0].items if operands else None
-        return tuple(reversed(parts)) if parts is not None and len(parts) == count else (ANY,) * count
+        if traits.gives is None and traits.takes is None:
+            return State((ANY,) * depth, variables)
+        first = depth - (traits.gives or 0) if traits.takes is None else len(stack) - traits.takes
+        made = (self.made(i, stack[first:]),) * (depth - first)
+        parts = stack[-1].items if traits.takes and not traits.access else None  # of what is unpacked
+        return State((*stack[:first], *(made if parts is None or len(parts) != len(made) else reversed(parts))), variables)
 
     def depth_after(self, i: Instruction) -> int:
         return (self.facts.depth[i.index] or 0) + self.facts.effects[i.index].change
@@ -311,6 +301,10 @@ class Ranges:
                 return Value(goes_over=Value(min(items), max(items), True))
             is_int = type(i.argval) is int and LEAST <= i.argval <= MOST
             return Value(i.argval, i.argval, True) if is_int else ANY
+        if traits.reads("attribute"):
+            return self.attribute(operands[0], str(i.argval))
+        if traits.reads("global"):
+            return self.global_value(str(i.argval))
         if traits.operator:
             return self.result(i, operands)
         if traits.builds is tuple:
