@@ -238,6 +238,33 @@ static inline float npc_select_f4(int c, float a, float b) {
   return a;
 }
 static inline long double npc_select_f16(int c, long double a, long double b) { return c ? a : b; }
+/* The same number. Of NaN it notes an invalid operation, as GCC's comparisons do and clang's do not: of one that signals. */
+static inline double npc_heard_f8(double x) {
+#ifdef __clang__
+  int64_t bits, one = 0x3ff0000000000000 | ((int64_t)rt & 3);
+  double factor;
+  __builtin_memcpy(&bits, &x, sizeof x);
+  const int64_t is_nan = (bits & 0x7fffffffffffffff) > 0x7ff0000000000000;
+  bits = (bits & ~(is_nan << 51)) | is_nan;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  __builtin_memcpy(&factor, &one, sizeof x);
+  x *= factor;
+#endif
+  return x;
+}
+static inline float npc_heard_f4(float x) {
+#ifdef __clang__
+  int32_t bits, one = 0x3f800000 | ((int32_t)(int64_t)rt & 3);
+  float factor;
+  __builtin_memcpy(&bits, &x, sizeof x);
+  const int32_t is_nan = (bits & 0x7fffffff) > 0x7f800000;
+  bits = (bits & ~(is_nan << 22)) | is_nan;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  __builtin_memcpy(&factor, &one, sizeof x);
+  x *= factor;
+#endif
+  return x;
+}
 /* The power of two with which x is 1 to 4, or as near to 1 as can be */
 static inline double npc_unit_of(double x) {
   int64_t bits;

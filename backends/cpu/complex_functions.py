@@ -9,6 +9,7 @@ COMPLEX_FUNCTIONS = """
 static inline {T} npc_pair_{K}({P} re, {P} im) {{ {T} z = {{re, im}}; return z; }}
 static inline {T} npc_of_c_{K}({P} _Complex z) {{ return npc_pair_{K}(__real__ z, __imag__ z); }}
 static inline {P} _Complex npc_to_c_{K}({T} z) {{ {P} _Complex w; __real__ w = z.re; __imag__ w = z.im; return w; }}
+static inline {T} npc_heard_{K}({T} z) {{ return npc_pair_{K}(npc_heard_{R}(z.re), npc_heard_{R}(z.im)); }}
 static inline {T} npc_add_{K}({T} a, {T} b) {{ {T} z = {{a.re + b.re, a.im + b.im}}; return z; }}
 static inline {T} npc_subtract_{K}({T} a, {T} b) {{ {T} z = {{a.re - b.re, a.im - b.im}}; return z; }}
 /* As the vector loops of numpy/_core/src/umath/loops_arithm_fp.dispatch.c.src: fused where the processor can. */
@@ -36,6 +37,7 @@ static inline {P} npc_modulus_{K}({T} a) {{
 /* Smith's algorithm, as numpy/_core/src/umath/loops.c.src has it. Operands are chosen, not results: where the compiler computes
    both arms, that which is not taken must not divide by zero. Of one divisor for a whole loop it does so before the loop. */
 static inline {T} npc_divide_{K}({T} a, {T} b) {{
+  b = npc_heard_{K}(b);
   {P} x = fabs{s}(b.re), y = fabs{s}(b.im);
   const int is_zero = x == 0 && y == 0, is_real = x >= y;
   {P} larger = is_real ? b.re : b.im, smaller = is_real ? b.im : b.re;

@@ -231,7 +231,7 @@ BYTES = {name: int(name.strip("uint_")) // 8 for name in INTEGERS} | {"float": 4
 
 
 def kept_text(x: str, c_type: str, others: Sequence[tuple[str, str]], pointer: str = "rt") -> str:
-    """`x`, and a use of `others`, (name, type), that changes nothing, which the compiler cannot know: the pointer is even.
+    """`x`, and a use of `others`, (name, type), that changes nothing, which the compiler cannot know (`none_of_bits`).
 
     It must be one from outside: of a variable on the stack the compiler does know, where it writes a function into its caller.
     """
@@ -247,8 +247,12 @@ def kept_text(x: str, c_type: str, others: Sequence[tuple[str, str]], pointer: s
 
 
 def none_of_bits(pointer: str) -> str:
-    """No bits, or all, as far as the compiler knows: LLVM would see what a change of one bit leaves as it is."""
-    return f"(0 - ((uint64_t){pointer} & 1))"
+    """No bits, all, or all but few, as far as the compiler knows: the pointer is a multiple of 8.
+
+    Of all or none LLVM would make two loops, one of which computes nothing; of one bit it would see what its change leaves as
+    it is.
+    """
+    return f"(0 - ((uint64_t){pointer} & 3))"
 
 
 def folded(bits: str, size: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import warnings
 import weakref
 from dataclasses import replace
@@ -69,6 +70,25 @@ def test_one_complex_divisor_of_many_numbers_reports_nothing(name: str, divisor:
     run = compile_cpu(builder.finish([builder.apply("divide", inputs[0], one)]))
     with np.errstate(all="raise"):
         np.testing.assert_array_equal(run(x, z)[0], x / z)
+
+
+@pytest.mark.parametrize("name", ["divide", "less", "less_equal", "greater", "greater_equal"])
+@pytest.mark.parametrize("dtype", "FD")
+def test_nan_in_comparisons_of_complex_numbers_is_reported_as_by_numpy(dtype: str, name: str) -> None:
+    """clang's comparisons are quiet, by themselves and in the formula of quotients."""
+    ufunc = getattr(np, name)
+    compiled = npc.compile(lambda x, y: ufunc(x, y))
+    numbers = [complex(re, im) for re in (0.0, -2.0, np.inf, np.nan) for im in (0.0, 1.0, np.nan)]
+    for a, b in itertools.product(numbers, numbers):
+        x, y = np.full(19, 1.5, dtype), np.full(19, 1.5, dtype)
+        x[5], y[5] = a, b
+        told = []
+        for function in (compiled, ufunc):
+            with warnings.catch_warnings(record=True) as noted:
+                warnings.simplefilter("always")
+                function(x, y)
+            told.append({str(w.message) for w in noted})
+        assert told[0] == told[1], (a, b)
 
 
 def test_states_of_errors_are_remembered_as_long_as_they_are_in_force():
