@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
 
 MOST = 2  # compilers at a time, beside the program
 
@@ -34,7 +36,24 @@ class InBackground(threading.Thread):
 
 
 class Job(InBackground):
-    """What goes on beside the program, and ends with it: nobody waits for it."""
+    """What goes on beside the program, and ends with it: nobody waits for it. At most MOST are at work, others wait for these."""
+
+    def run(self) -> None:
+        with SLOTS:
+            super().run()
+
+
+SLOTS = threading.Semaphore(MOST)
+RUNNING: set[Job] = set()
+
+
+def blocking() -> Job | None:
+    """A job that is to end before something else is looked at that needs a compiler, if there is one."""
+    if len(RUNNING) < MOST:
+        return None
+    alive = [job for job in [*RUNNING] if job.is_alive()]
+    RUNNING.intersection_update(alive)
+    return alive[0] if len(alive) >= MOST else None
 
 
 class NotYet(Exception):
@@ -43,6 +62,20 @@ class NotYet(Exception):
     def __init__(self, job: Job):
         super().__init__("a unit is still being compiled")
         self.job = job
+
+
+def all_made(made: Iterable[Callable[[], Made]]) -> list[Made]:
+    """What these calls give. Where some are told NotYet, all are made first, so that their compilers are at work together."""
+    found: list[Made] = []
+    waiting = None
+    for call in made:
+        try:
+            found.append(call())
+        except NotYet as error:
+            waiting = error
+    if waiting is not None:
+        raise waiting
+    return found
 
 
 class Patience(threading.local):

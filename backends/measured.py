@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 
+from npcompile.backends.background import all_made
 from npcompile.backends.bins import with_scatters
 from npcompile.backends.cpu.host import Host
 from npcompile.backends.kernels.pieces import cut, is_leaf, is_view
@@ -50,7 +52,7 @@ def compile_pieces(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]
     stages = range(max(stage.values(), default=0) + 1)
     leaf = is_view if graph.accuracy == "bitwise" else is_leaf
     pieces = {s: p for s in stages if (p := cut(whole, stage, s, is_inside, leaf)) is not None}
-    compiled = {s: compile_piece(p.graph) for s, p in pieces.items()}
+    compiled = dict(zip(pieces, all_made(partial(compile_piece, p.graph) for p in pieces.values())))
     host = Host(whole, {}, {n for p in pieces.values() for n in p.inputs})
     for s in stages:
         for node in (n for n in order if stage[n] == s and not is_inside(n)):

@@ -217,7 +217,7 @@ def new_entry(function: types.FunctionType, options: Options, is_switched: bool 
     if disabled == "all":
         return function
     if disabled == "itself" or not is_capturable(function.__code__):
-        if options.after:  # of a package, whose functions are compiled where they are kept
+        if options.when_hot:  # of a package, whose functions are compiled where they are kept
             return function
         entry = calling_compiled(function, Callees(replace(options, fullgraph=False)))
         if entry is not function:

@@ -18,9 +18,7 @@ from npcompile.backends.registry import Backend
 from npcompile.compiler import compiled_with, options_of
 from npcompile.tracer.bytecode.tracebacks import hide_frames, uncounted
 from npcompile.tracer.entry import plain_function
-from npcompile.tracer.profitability import BUDGET
 
-AFTER = 16  # calls of a function: most of a package's are called less often, and compiling them would take longer than it saves
 MOST_ITEMS = 3000  # of a container that is searched for functions
 MOST_LEVELS = 4  # of containers in containers
 EMPTY = types.CellType()
@@ -88,9 +86,8 @@ def compile_package(
         if name.partition(".")[0] in NEEDED_HERE:
             raise ValueError(f"{name} cannot be compiled: npcompile itself runs on it. Compile the functions that call it")
     modules = [importlib.import_module(name) for name in names]
-    BUDGET.begin()
     options = options_of(backend=backend, dynamic=dynamic, mode=mode, accuracy=accuracy)
-    package = CompiledPackage(names, functools.partial(compiled_with, replace(options, after=AFTER)))
+    package = CompiledPackage(names, functools.partial(compiled_with, replace(options, when_hot=True)))
     package.compile_loaded()
     for name, module in zip(names, modules):
         if not hasattr(module, "__path__") and not any(is_made_in(name, value) for value in vars(module).values()):

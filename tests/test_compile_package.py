@@ -6,6 +6,7 @@ import functools
 import importlib
 import pickle
 import sys
+import textwrap
 import traceback
 import types
 from collections.abc import Iterator
@@ -17,9 +18,8 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from npcompile.packages import AFTER
 from npcompile.tracer import profitability
-from npcompile.tracer.profitability import BUDGET, MOST
+from npcompile.tracer.profitability import BUDGET, LOOKED_AT, MOST
 
 INIT = """
 from lentil.shapes import Box, double, add, halves
@@ -305,18 +305,56 @@ def test_a_wrong_option_changes_nothing(lentil: Any) -> None:
     assert snapshot(lentil) == before and sys.meta_path == finders
 
 
-def test_nothing_is_compiled_for_the_first_calls(tmp_path, monkeypatch):
+def test_nothing_is_compiled_before_it_was_called_for_long(tmp_path, monkeypatch):
     (tmp_path / "rarely_called.py").write_text("import numpy as np\n\n\ndef root(x):\n    return np.sqrt(x) + 1\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(profitability, "LONG_ENOUGH", 1e3)
+    monkeypatch.setattr(BUDGET, "spent", -1e3)
+    monkeypatch.setattr(profitability, "HOT", 1e3)
     with npc.config.patch(tiers="measured"), npc.compile_package("rarely_called"):
         from rarely_called import root
 
         known = compiled_function(root)
-        for _ in range(AFTER):
+        for _ in range(2 * LOOKED_AT):
             assert root(np.arange(2.0)).tolist() == [1, 2]
+        assert root.__code__ is known.current.aside
         assert not known.graphs
+        monkeypatch.setattr(profitability, "HOT", 0.0)
         call_until_compiled(known, lambda: root(np.arange(2.0)))
+
+
+def test_seconds_count_once_and_while_they_pass(tmp_path, monkeypatch):
+    """A function that runs as long as the program does: what it calls is compiled all the same."""
+    text = """
+        def inner(seconds):
+            clock[0] += seconds
+
+        def outer(spend):
+            inner(2.0)
+            spend(3.0)
+            clock[0] += 5.0
+            noted.append(BUDGET.allows())
+            inner(4.0)
+    """
+    (tmp_path / "runs_for_long.py").write_text(textwrap.dedent(text))
+    monkeypatch.syspath_prepend(tmp_path)
+    clock, noted, budget = [0.0], [], profitability.Budget()
+    monkeypatch.setattr(profitability, "BUDGET", budget)
+    monkeypatch.setattr(profitability, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(profitability, "HOT", 1e3)
+
+    def spend(seconds):  # what was compiled within
+        clock[0] += seconds
+        budget.spend(seconds)
+
+    with npc.config.patch(tiers="measured"), npc.compile_package("runs_for_long"):
+        import runs_for_long
+
+        vars(runs_for_long).update(clock=clock, noted=noted, BUDGET=budget)
+        runs_for_long.outer(spend)
+        inner, outer = (compiled_function(getattr(runs_for_long, name)).trial for name in ("inner", "outer"))
+    assert noted == [(2.0 + 5.0) * profitability.SHARE >= 3.0 + profitability.LIKELY]
+    assert (budget.taken, budget.spent, budget.began) == (11.0, 3.0, None)
+    assert (inner.waited, outer.waited) == (6.0, 11.0)
 
 
 def call_until_compiled(known, call):
@@ -357,7 +395,7 @@ def test_looking_at_an_object_does_not_begin_to_compile_how_it_is_looked_at(tmp_
     with npc.config.patch(tiers="always", internal_errors="raise"), npc.compile_package("wraps_results"):
         from wraps_results import root
 
-        for _ in range(2 * AFTER):
+        for _ in range(32):
             assert root(np.arange(3.0)) == 8
 
 
@@ -365,18 +403,17 @@ def test_compiling_takes_no_longer_than_the_rest(tmp_path, monkeypatch):
     (tmp_path / "called_for_long.py").write_text("import numpy as np\n\n\ndef root(x):\n    return np.sqrt(x) + 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(profitability, "BETWEEN", 0.0)
-    monkeypatch.setattr(profitability, "LONG_ENOUGH", 1e3)
+    monkeypatch.setattr(profitability, "HOT", 0.0)
+    monkeypatch.setattr(BUDGET, "spent", 1e6)
     with npc.config.patch(tiers="measured"), npc.compile_package("called_for_long"):
         from called_for_long import root
 
-        monkeypatch.setattr(BUDGET, "spent", float("inf"))
-
         known = compiled_function(root)
-        for _ in range(3 * AFTER):
+        for _ in range(50):
             assert root(np.arange(2.0)).tolist() == [1, 2]
         assert not known.graphs
-        monkeypatch.setattr(BUDGET, "spent", 0.0)
+        monkeypatch.setattr(BUDGET, "spent", -1e3)
         call_until_compiled(known, lambda: root(np.arange(2.0)))
-        monkeypatch.setattr(BUDGET, "spent", float("inf"))
+        monkeypatch.setattr(BUDGET, "spent", 1e6)
         assert root(np.arange(2, dtype=np.float32)).dtype == np.float32  # of another kind
         assert len(known.graphs) == 1

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from npcompile.backends.background import MOST, PATIENCE, InBackground, Job, NotYet
+from npcompile.backends.background import PATIENCE, RUNNING, InBackground, Job, NotYet
 from npcompile.backends.cache import Cache, key_of, open_cache
 from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
 from npcompile.backends.cpu.compiler import Compiler, Making, Trial, begin_finding, find_compiler
@@ -132,10 +132,8 @@ class Loader:
         if job is None:
             if PATIENCE.waits or self.given_up is not None or self.cache.find(key, ".so") is not None:
                 return None
-            running = [each for each in [*self.jobs.values()] if each.is_alive()]  # other threads begin and end some
-            if len(running) >= MOST:
-                raise NotYet(running[0])
             job = self.jobs[key] = Job(partial(self.library, source, key, "npc_run"))
+            RUNNING.add(job)
         if not PATIENCE.waits and job.is_alive():
             raise NotYet(job)
         try:

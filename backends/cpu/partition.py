@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
 
+from npcompile.backends.background import all_made
 from npcompile.backends.cpu.host import Host
 from npcompile.backends.cpu.primitives import PRIMITIVES, has_c_type, is_native, kind
 from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, cut, is_repeated_leaf, is_view, stages_of
@@ -68,7 +70,7 @@ def run_in_pieces(
     is_leaf = is_view if is_bitwise else is_repeated_leaf
     found = {s: cut(graph, stage, s, is_native, is_leaf) for s in stages if moved[s] is None}
     pieces = {s: p for s, p in found.items() if p is not None}
-    compiled = {s: compile_piece(p.graph, ()) for s, p in pieces.items()}
+    compiled = dict(zip(pieces, all_made(partial(compile_piece, p.graph, ()) for p in pieces.values())))
     inside = {
         g: compile_graph(replace(g, checks=g.checks & graph.checks, accuracy=graph.accuracy))
         for g in dict.fromkeys(g for n in foreign for g in subgraphs(n).values())

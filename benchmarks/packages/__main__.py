@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BEFORE = 50  # calls before the first that is measured
 ROUNDS = 15
 SHORTEST = 4e-3  # seconds of a round
-SETTLING, MOST_SETTLING = 0.1, 20  # seconds of calls between two looks for running compilers, and how many
+SETTLING, MOST_SETTLING = 0.2, 40  # seconds of calls between two looks for running compilers, and how many
 NOISE = 1.05  # what is above is measured again, once
 
 
@@ -81,17 +81,18 @@ def work(package: str, is_compiled: bool) -> None:
 
 
 def settle(call: Callable[[], Any]) -> None:
-    """Make calls until no compiler runs beside them, and none was started by the last ones."""
-    from npcompile.backends.cpu.loader import PROCESS
+    """Make calls until no compiler runs beside them, the last ones have compiled nothing, and something else might have been."""
+    from npcompile.backends.background import RUNNING
+    from npcompile.tracer.profitability import BUDGET
 
     for _ in range(MOST_SETTLING):
-        jobs = [*PROCESS.loader.jobs.values()] if PROCESS.loader else []
+        jobs, spent = [job for job in [*RUNNING] if job.is_alive()], BUDGET.spent
         for job in jobs:
             job.join()
         end = time.perf_counter() + SETTLING
         while time.perf_counter() < end:
             call()
-        if not (jobs or PROCESS.loader and PROCESS.loader.jobs):
+        if not jobs and spent == BUDGET.spent and BUDGET.allows():
             return
 
 

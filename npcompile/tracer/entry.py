@@ -195,6 +195,19 @@ def entry_text(parameters: Parameters, is_switched: bool, is_native: bool) -> tu
     return source.splitlines(True), made
 
 
+@functools.cache
+def handing_on(parameters: Parameters) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What makes of a function one that calls it with a value for each parameter: the same for all of these parameters."""
+    call = f"_call{'_' * max(map(len, ('', *parameters.names)))}"
+    names = parameters.names
+    text = f"def hand_on({call}):\n    return lambda {', '.join(names)}: {call}({parameters.handed_on(names)})\n"
+    filename = f"{GENERATED}handing on, {UNCOUNTED}>"
+    scope: dict[str, Any] = {}
+    exec(compile(text, filename, "exec"), scope)
+    made: Callable[[Callable[..., Any]], Callable[..., Any]] = scope["hand_on"]
+    return made
+
+
 def compiled_function(function: Any) -> Any:
     """What is compiled for a function that `compile` returned: a CompiledFunction. None for others.
 

@@ -49,7 +49,7 @@ from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, is_user_function, repeated, why_split
-from npcompile.tracer.entry import Current, as_found, compiled_function, make_entry, plain_function
+from npcompile.tracer.entry import Current, as_found, compiled_function, handing_on, make_entry, plain_function
 from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.made_anew import are_compared
@@ -223,7 +223,7 @@ class CompiledFunction:
     @property
     def goes_on(self) -> bool:
         """Does the program go on while a compiler runs? What a whole package has is compiled so, and what the user asks for."""
-        is_asked = config.compile == "background" or bool(self.options.after) and config.tiers == "measured"
+        is_asked = config.compile == "background" or self.options.when_hot and config.tiers == "measured"
         return is_asked and not self.options.fullgraph and runs_on_host_alone(self.options.backend)
 
     @property
@@ -249,8 +249,7 @@ class CompiledFunction:
     def plain(self) -> Callable[..., Any]:
         """What calls the user's function with a value for each of its parameters."""
         if self._plain is None:
-            names = ", ".join(self.parameters.names)
-            self._plain = self.execute(f"def plain({names}):\n    return {self.call_of_user(self.parameters.names)}\n", "plain")
+            self._plain = self.python if self.parameters.are_positional else handing_on(self.parameters)(self.python)
         return self._plain
 
     @property

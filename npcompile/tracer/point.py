@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from npcompile.backends.background import NotYet, going_on
+from npcompile.backends.background import NotYet, blocking, going_on
 from npcompile.backends.cpu.errors import WrongSetting
 from npcompile.backends.likeness import LIKENESS, kind_of
 from npcompile.backends.registry import NoDevice
@@ -242,7 +242,9 @@ class Point:
         function = self.function
         if function.is_compiling:
             return not function.options.fullgraph
-        return bool(function.options.after) and config.tiers == "measured" and not BUDGET.allows()
+        if function.goes_on and blocking() is not None:
+            return True
+        return function.options.when_hot and config.tiers == "measured" and not BUDGET.allows()
 
     def has_room(self, state: tuple[Any, ...]) -> bool:
         """May another program be made? There are not too many for values of the same kinds."""
@@ -304,7 +306,8 @@ class Point:
             self.function.raise_if_asked(error, "captured")
             self.give_up(error, before)
         finally:
-            BUDGET.spent += time.perf_counter() - began
+            if self.function.options.when_hot:
+                BUDGET.spend(time.perf_counter() - began)
 
     # --- faults of ours
 

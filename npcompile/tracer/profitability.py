@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.background import blocking
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.bytecode.parameters import Parameters
@@ -38,8 +39,9 @@ MOST_TO_ASK = 0.02  # seconds that a plain call may take to find out, or half of
 PATIENCE = 3 * MANY  # disturbed calls in a row after which one counts as others do
 FORGOTTEN = 32  # calls of other kinds after which one that is open is not waited for
 MOST_KINDS = 32  # of arguments that are measured; others run compiled
-FIRST_SECONDS, SHARE = 1.0, 0.5  # of compiling a package: what is always given, and of the time since it began
-LONG_ENOUGH = 0.1  # seconds, about what it takes to compile something
+HOT = 0.05  # seconds of calls, about as many as capturing a function and measuring it take
+SHARE, LIKELY = 0.5, 0.05  # of the seconds of a package's functions, for compiling it; seconds that a capture may take
+LOOKED_AT, SHORT = 400, 1e-4  # calls, and seconds of one: looking at more of them takes longer than code that is not looked at
 BETWEEN = 0.02  # seconds of calls between those that are timed again
 FEWEST, MOST = 16, 1 << 16  # the same as a number of calls
 TIMED = 50  # calls that are timed together
@@ -69,16 +71,24 @@ class Times:
 
 
 class Budget:
-    """The seconds that may be spent on compiling what nobody has asked for by name: as many as the rest of the time takes."""
+    """The seconds that may be spent on compiling what nobody has asked for by name: a share of those that it takes as it is.
+
+    Calls within calls are not counted again. A function of a package may run as long as the program does: what it has taken
+    so far counts.
+    """
 
     def __init__(self) -> None:
-        self.begin()
+        self.spent = self.taken = 0.0
+        self.began: float | None = None  # the outermost of the calls that are being counted, later by what was compiled within
 
-    def begin(self) -> None:
-        self.began, self.spent = perf_counter(), 0.0
+    def spend(self, seconds: float) -> None:
+        self.spent += seconds
+        if self.began is not None:
+            self.began += seconds
 
     def allows(self) -> bool:
-        return self.spent < FIRST_SECONDS + SHARE * (perf_counter() - self.began)
+        running = 0.0 if self.began is None else perf_counter() - self.began
+        return self.spent + LIKELY <= SHARE * (self.taken + running)
 
 
 BUDGET = Budget()
@@ -99,13 +109,18 @@ class Trial:
     is_running: bool = False  # is a call being timed? Those that it makes of the same function are part of it
     is_aside: bool = False  # has the function stepped aside, but for a call that is timed again?
     is_due: bool = False  # is what the entry enters to be chosen again? Something was compiled, or enough calls were made
+    is_cold: bool = True  # does it run as it is so far, whatever the arguments?
     patience: int = PATIENCE  # calls in a row that may be disturbed
     longer: int = 0  # calls in a row that took much longer than before
     calls: int = 0  # that came here
-    waited: float = 0.0  # seconds of calls that ran as they are, as nothing is compiled for the first few
+    waited: float = 0.0  # seconds of calls that ran as they are before something is compiled
+    skipped: int = 0  # calls of those that nobody looks at, until the next
 
     @uncounted
     def __call__(self, *state: Any) -> Any:
+        if self.is_cold and self.has_to_wait:
+            return self.wait(state)
+        self.is_cold = False
         kind = kind_of(state)
         times = self.kinds.get(kind)
         if times is None:
@@ -118,7 +133,7 @@ class Trial:
         if self.is_running:
             return (self.function.plain if times.verdict is PLAIN else self.function.dispatch)(*state)
         if times.verdict is None:
-            return self.measure(times, state) if self.is_warm else self.wait(state)
+            return self.wait(state) if self.has_to_wait else self.measure(times, state)
         if self.is_due:  # no call is timed again while others are open, which may be within it
             self.settle()
         elif self.is_aside and times.verdict is PLAIN:
@@ -138,27 +153,49 @@ class Trial:
         return result, took if Disturbances.number == before or self.patience <= 0 else math.inf
 
     @property
-    def is_warm(self) -> bool:
-        """Was the function called often enough, or long enough, to be worth compiling?"""
-        after = self.function.options.after
-        if self.function.is_compiling:
-            return False
-        return not after or (self.calls > after or self.waited > LONG_ENOUGH) and BUDGET.allows()
+    def around_plain(self) -> float:
+        """Seconds that `CompiledFunction.plain` adds to the user's function."""
+        return 0.0 if self.function.parameters.are_positional else overheads()[1]
+
+    @property
+    def has_to_wait(self) -> bool:
+        """Is nothing compiled now? Compilers are at work, or it may take longer than it is worth so far."""
+        function = self.function
+        if function.is_compiling or not function.options.when_hot:
+            return function.is_compiling
+        return self.waited < HOT or blocking() is not None or not BUDGET.allows()
 
     @uncounted
     def wait(self, state: tuple[Any, ...]) -> Any:
-        """A call as it is; the function steps aside for those until it may be warm."""
-        began = perf_counter()
-        result = self.function.plain(*state)
-        took = max(perf_counter() - began, 1e-9)
-        left = self.function.options.after - self.calls
-        calls = min(left, int(LONG_ENOUGH / took)) if left > 0 else calls_between(took)
-        self.calls += calls
-        self.waited += took * (calls + 1)
-        if calls and self.function.is_current:
-            with self.function.lock:
-                self.function.current.step_aside(calls)
-        return result
+        """A call as it is, whose seconds count."""
+        if self.is_running:
+            return self.function.plain(*state)
+        is_outermost, spent, began = BUDGET.began is None, BUDGET.spent, perf_counter()
+        self.is_running = True
+        if is_outermost:
+            BUDGET.began = began
+        try:
+            return self.function.plain(*state)
+        finally:
+            took = max(perf_counter() - began - (BUDGET.spent - spent), 1e-9)
+            self.is_running = False
+            self.calls += 1
+            seconds = took * (1 + self.skipped)
+            self.waited += seconds
+            if is_outermost:
+                BUDGET.began = None
+                BUDGET.taken += seconds
+            self.skip(took)
+
+    def skip(self, took: float) -> None:
+        """Step aside for some calls where nothing is compiled yet and looking at all would take long."""
+        self.skipped = 0
+        if self.is_cold and took < SHORT and self.calls >= LOOKED_AT and self.function.is_current:
+            left = HOT - self.waited if self.function.options.when_hot else 0.0
+            self.skipped = min(calls_between(took), int(left / took)) if left > 0 else calls_between(took)
+            if self.skipped:
+                with self.function.lock:
+                    self.function.current.step_aside(self.skipped)
 
     @uncounted
     def measure(self, times: Times, state: tuple[Any, ...]) -> Any:
@@ -166,7 +203,7 @@ class Trial:
         function, times.calls = self.function, times.calls + 1
         if times.may_ask and len(times.plain) < len(times.compiled):
             result, took = self.timed(function.plain, state)
-            times.plain += [max(took - overheads()[1], 1e-9)] * (took < math.inf)
+            times.plain += [max(took - self.around_plain, 1e-9)] * (took < math.inf)
         elif times.calls == 1 or times.may_ask:
             result, took = self.timed(function.dispatch, state)
             times.compiled += [took + overheads()[0]] * (took < math.inf and times.may_ask)
@@ -210,7 +247,7 @@ class Trial:
     def look_again(self, kind: Any, times: Times, state: tuple[Any, ...]) -> Any:
         """A call of a function that has stepped aside, timed as those were that the verdict is from."""
         result, took = self.timed(self.function.plain, state)
-        took -= overheads()[1]
+        took -= self.around_plain
         self.longer = self.longer + 1 if took > GROWN * min(times.plain) else 0
         if self.longer == FEW:
             self.is_aside, self.kinds[kind] = False, Times()
@@ -250,7 +287,7 @@ def entering(trial: Trial, aside: set[tuple[type, ...]], calls: int) -> Callable
 
 @functools.cache
 def overheads() -> tuple[float, float]:
-    """Seconds that an entry adds to what it enters, and `CompiledFunction.plain` to what it calls."""
+    """Seconds that an entry adds to what it enters, and a function that hands its arguments on to what it calls."""
 
     def direct(first: Any) -> Any:
         return first

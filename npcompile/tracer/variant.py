@@ -21,7 +21,7 @@ class Options:
     mode: str = "default"
     accuracy: str | None = None  # None: the setting
     has_own_backend: bool = False  # the user's, whose errors are the user's
-    after: int = 0  # calls that run as they are before something is compiled, unless they take long
+    when_hot: bool = False  # is something compiled only after it has run as it is for about as long as compiling takes?
     falls_back: bool = False  # with `fullgraph`: the caller has something else that takes the place of a graph
 
 
