@@ -14,7 +14,7 @@ from npcompile.devices import before_first_use, placed
 from npcompile.settings import ACCURACIES, after_change, config
 from npcompile.tensor_core.user_warnings import warn_once
 from npcompile.tracer.bytecode.callees import calling_compiled
-from npcompile.tracer.bytecode.decode import forget_decoded
+from npcompile.tracer.bytecode.decode import forget_decoded, only_moves
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.ending import is_user_function
 from npcompile.tracer.entry import compiled_function, plain_function, wrapped_behind
@@ -223,6 +223,8 @@ def new_entry(function: types.FunctionType, options: Options, is_switched: bool 
         if entry is not function:
             entry.__npcompile_original__ = function  # type: ignore[attr-defined]
         return entry
+    if options.when_hot and only_moves(function.__code__):
+        return function
     return CompiledFunction(function, options, make_entry, is_switched).entry
 
 

@@ -47,9 +47,9 @@ def compile_package(
     What is replaced: functions and methods that are defined in the package, in its modules and classes (also as `property`,
     `cached_property`, `staticmethod`, `classmethod`, `functools.partial` and bound methods), in closures, in defaults, in lists,
     tuples and dicts that its modules hold, in objects of its classes that wrap a function (with `__wrapped__`), and under the
-    names by which other modules have imported them. What stays as it is: functions without Python code, functions in `lru_cache`
-    objects, modules of tests, functions that are compiled already, and what other objects hold. As `compile` does, generators
-    and coroutines run as they are.
+    names by which other modules have imported them. What stays as it is: functions without Python code or that call and compute
+    nothing, functions in `lru_cache` objects, modules of tests, functions that are compiled already, and what other objects
+    hold. As `compile` does, generators and coroutines run as they are.
 
     Parameters
     ----------

@@ -399,6 +399,52 @@ def test_looking_at_an_object_does_not_begin_to_compile_how_it_is_looked_at(tmp_
             assert root(np.arange(3.0)) == 8
 
 
+MOVING = """
+class Box:
+    def __init__(self, content, name=None):
+        self.content = content
+        self.name = name if name is not None else content
+
+    def is_full(self):
+        return True
+
+    def first(self):
+        return self.content[0]
+
+    def twice(self):
+        return self.content + self.content
+
+    def longer(self):
+        return self.content and len(self.content)
+"""
+
+
+def test_what_computes_nothing_stays_as_it_is(tmp_path, monkeypatch):
+    (tmp_path / "moves_things.py").write_text(MOVING)
+    monkeypatch.syspath_prepend(tmp_path)
+    with npc.compile_package("moves_things") as package:
+        assert {f.__name__ for f in package.functions} == {"first", "twice", "longer"}
+
+
+def test_a_function_steps_aside_while_nothing_may_be_compiled(tmp_path, monkeypatch):
+    """Also one that was compiled for what it was called with before, and found no verdict."""
+    (tmp_path / "waits_for_more.py").write_text("import numpy as np\n\n\ndef root(x):\n    return np.sqrt(x) + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(profitability, "HOT", 0.0)
+    monkeypatch.setattr(profitability, "SHORT", 1e3)
+    monkeypatch.setattr(BUDGET, "spent", -1e3)
+    with npc.config.patch(tiers="measured"), npc.compile_package("waits_for_more"):
+        from waits_for_more import root
+
+        known = compiled_function(root)
+        call_until_compiled(known, lambda: root(np.arange(2.0)))
+        monkeypatch.setattr(BUDGET, "spent", 1e6)
+        for _ in range(2 * LOOKED_AT):
+            assert root(np.arange(2.0)).tolist() == [1, 2]
+        assert root.__code__ is known.current.aside
+        assert {times.verdict for times in known.trial.kinds.values()} == {None}
+
+
 def test_compiling_takes_no_longer_than_the_rest(tmp_path, monkeypatch):
     (tmp_path / "called_for_long.py").write_text("import numpy as np\n\n\ndef root(x):\n    return np.sqrt(x) + 1\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -132,8 +132,11 @@ class Trial:
         self.calls = times.last = self.calls + 1
         if self.is_running:
             return (self.function.plain if times.verdict is PLAIN else self.function.dispatch)(*state)
+        if times.verdict is None and self.has_to_wait:
+            self.is_cold = not any(each.verdict is COMPILED for each in self.kinds.values())
+            return self.wait(state)
         if times.verdict is None:
-            return self.wait(state) if self.has_to_wait else self.measure(times, state)
+            return self.measure(times, state)
         if self.is_due:  # no call is timed again while others are open, which may be within it
             self.settle()
         elif self.is_aside and times.verdict is PLAIN:

@@ -91,6 +91,11 @@ def is_too_long(code: CodeType) -> bool:
     return len(code.co_code) > LONGEST_CODE
 
 
+def only_moves(code: CodeType) -> bool:
+    """Does it call and compute nothing, so that there is nothing to compile? What reads or sets attributes is so."""
+    return MOVES.issuperset(code.co_code[::2])
+
+
 def decode(code: CodeType) -> Program:
     """The instructions of `code`: the same Program while it is often asked for, as by functions that call themselves."""
     return _decode(code, id(code))
@@ -122,6 +127,12 @@ class Raw(NamedTuple):
 LOAD_FAST: Final = dis.opmap.get("LOAD_FAST", -1)
 HALF_OPCODES: Final = {name: tuple((half, dis.opmap.get(half, -1)) for half in halves) for name, halves in HALVES.items()}
 SPECIAL_EXIT: Final = 1  # the argument of LOAD_SPECIAL for __exit__
+MOVING: Final = (  # how the names begin of instructions that call and compute nothing
+    *("CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "RESUME", "COPY", "SWAP", "POP_TOP", "POP_JUMP", "JUMP_FORWARD", "IS_OP"),
+    *("LOAD_CONST", "LOAD_SMALL_INT", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_ATTR", "STORE_FAST", "STORE_ATTR"),
+    *("RETURN_VALUE", "RETURN_CONST"),
+)
+MOVES: Final = frozenset(opcode for name, opcode in dis.opmap.items() if name.startswith(MOVING))
 OF_YIELD_FROM: Final = 3  # the argument of GET_ITER for `yield from`, where it has one
 CALLED: Final = ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_SUPER_ATTR")  # the lowest bit of their argument asks for a NULL
 JUMPS: Final = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
