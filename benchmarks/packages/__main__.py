@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BEFORE = 50  # calls before the first that is measured
 ROUNDS = 15
 SHORTEST = 4e-3  # seconds of a round
-SETTLING, MOST_SETTLING = 0.2, 40  # seconds of calls between two looks for running compilers, and how many
+SETTLING, MOST_SETTLING, QUIET = 0.2, 60, 5  # seconds of calls between two looks, how many, and how many without compiling
 NOISE = 1.05  # what is above is measured again, once
 
 
@@ -81,10 +81,11 @@ def work(package: str, is_compiled: bool) -> None:
 
 
 def settle(call: Callable[[], Any]) -> None:
-    """Make calls until no compiler runs beside them, the last ones have compiled nothing, and something else might have been."""
+    """Make calls until no compiler runs beside them, and for a while nothing was compiled, though something might have been."""
     from npcompile.backends.background import RUNNING
     from npcompile.tracer.profitability import BUDGET
 
+    quiet = 0
     for _ in range(MOST_SETTLING):
         jobs, spent = [job for job in [*RUNNING] if job.is_alive()], BUDGET.spent
         for job in jobs:
@@ -92,7 +93,8 @@ def settle(call: Callable[[], Any]) -> None:
         end = time.perf_counter() + SETTLING
         while time.perf_counter() < end:
             call()
-        if not jobs and spent == BUDGET.spent and BUDGET.allows():
+        quiet = quiet + 1 if not jobs and spent == BUDGET.spent and BUDGET.allows() else 0
+        if quiet == QUIET:
             return
 
 
