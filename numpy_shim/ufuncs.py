@@ -273,9 +273,9 @@ def power_or_root(builder: Builder, shape: Shape, dtype: np.dtype, base: Operand
 EXPANSIONS: dict[np.ufunc, Callable[..., Node]] = {umath.clip: expand_clip}
 
 
+for expanded_ufunc in EXPANSIONS:
+    FUNCTIONS[expanded_ufunc] = partial(call_ufunc, expanded_ufunc)
+
+
 def is_captured(ufunc: Any) -> bool:
     return isinstance(ufunc, np.ufunc) and (ufunc in EXPANSIONS or ufunc.__name__ in OPS and OPS[ufunc.__name__].numpy is ufunc)
-
-
-for captured_ufunc in [op.numpy for op in OPS.values() if is_captured(op.numpy)] + list(EXPANSIONS):
-    FUNCTIONS[captured_ufunc] = partial(call_ufunc, captured_ufunc)

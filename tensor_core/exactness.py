@@ -9,6 +9,7 @@ import numpy as np
 from npcompile.tensor_core.dtypes import short
 from npcompile.tensor_core.graph import Graph, Node, subgraphs
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.transforms.decompose import is_composite, parts_of
 
 # Versions of NumPy whose order of sums over several axes, and whose ways of powers to single numbers, are those that graphs have.
 # Where NumPy's bits are asked for and it is an older one, it does these itself.
@@ -18,6 +19,8 @@ KNOWS_POWERS = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
 
 def may_differ(node: Node) -> bool:
     """May what a backend makes of this node differ from what NumPy gives for the same inputs, in the last bits?"""
+    if is_composite(node.op):
+        return any(map(may_differ, parts_of(node)))
     inexact = OPS[node.op].inexact
     if not inexact or not node.inputs:
         return False

@@ -23,9 +23,11 @@ class Op:
     kind: str  # leaf, elementwise, movement, update, reduction, scan, gather, scatter, contraction, extern, control
     meta: Callable[..., TensorMeta]  # (*input metas, **params) -> meta of the result
     eager: Callable[..., np.ndarray]  # (*arrays, **params) -> array: the op's meaning, in NumPy
-    scalar: str | Callable | None = None  # elementwise: a scalar primitive's name, or the op written with other ops
-    vjp: Callable | None = None  # (g, out, *inputs) -> gradients; None: not differentiable
-    numpy: Callable | None = None  # the NumPy function that this answers to
+    vjp: Callable | None = None  # (g, out, *inputs) -> gradients; None: as the decomposition has it, or not differentiable
+    numpy: Callable | None = None  # the function that this answers to: NumPy's, or one written with NumPy's
+    loops: np.ufunc | None = None  # whose dtypes it takes and gives
+    # (*Values of the inputs, **params) -> Value: the op written with others, of which backends know (`transforms/decompose.py`).
+    decomposition: Callable | None = None
     raises: tuple[type[Exception], ...] = ()  # what it can raise on data: such ops are not captured inside `try`
     samples: Callable | None = None  # (dtype, rng) -> argument tuples for the table's own tests
     # Where a backend's result may differ from NumPy's in the last bits: the letters of the first input's dtypes of which it may,
@@ -39,11 +41,20 @@ class OpTable(Mapping[str, Op]):
 
     def __init__(self) -> None:
         self._rows: dict[str, Op] = {}
+        self._readers: list[Callable[[Op], None]] = []
 
     def add(self, op: Op) -> Op:
         assert op.name not in self._rows, f"two rows for op {op.name}"
         self._rows[op.name] = op
+        for reader in self._readers:
+            reader(op)
         return op
+
+    def for_each(self, reader: Callable[[Op], None]) -> None:
+        """Call `reader` with each row: with those that are added later, then."""
+        self._readers.append(reader)
+        for op in self._rows.values():
+            reader(op)
 
     def __getitem__(self, name: str) -> Op:
         return self._rows[name]

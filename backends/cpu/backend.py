@@ -47,6 +47,7 @@ from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product
+from npcompile.tensor_core.transforms.decompose import expanded
 
 SMALL = 4096  # bytes of temporaries that share one piece of memory
 ITEM = "npc_item"  # gives the only output
@@ -69,6 +70,7 @@ ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtim
 
 def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
     """Compile `graph` to machine code. Nodes without a C form run with NumPy, between native pieces. Raises NoCompiler."""
+    graph = expanded(graph)
     if graph.accuracy == "bitwise":
         return compile_pieces(with_numpys_bits(graph))
     graph = by_rows(graph)

@@ -14,7 +14,6 @@ from npcompile.backends.cpu.small_powers import POWERS, PRODUCTS
 from npcompile.backends.kernels.operations import constant_value, short
 from npcompile.tensor_core.dtypes import is_bfloat16, is_number, kind_of
 from npcompile.tensor_core.graph import Node
-from npcompile.tensor_core.op import OPS
 
 
 def kind(dtype: np.dtype) -> str:
@@ -354,7 +353,7 @@ def is_native(node: Node) -> bool:
     if node.op in ("cast", "bitcast", "by_numpy"):
         return True
     has_form = kind(dtypes[0]) in PRIMITIVES.get(node.op, {}) or (is_bfloat16(dtypes[0]) and node.op in BFLOAT16)
-    if not isinstance(OPS[node.op].scalar, str) or not has_form:
+    if not has_form:
         return False
     if node.op not in MIXED_OPERANDS and any(d != dtypes[0] for d in dtypes):
         return False

@@ -23,6 +23,7 @@ from npcompile.backends.registry import CompiledGraph, may_not_return
 from npcompile.backends.transfers import note
 from npcompile.tensor_core.graph import Graph, Location, Node, bind
 from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.transforms.decompose import expanded
 
 if TYPE_CHECKING:
     from npcompile.backends.cuda.partition import LoopKernel
@@ -49,6 +50,7 @@ def compile_on(graph: Graph, number: int, mode: str = "default") -> CompiledGrap
 
 
 def compile_for(graph: Graph, device: Device, stays: bool = False, mode: str = "default") -> CompiledGraph:
+    graph = expanded(graph)
     return run_factored(factor(graph, least=WORTH_WAITING), graph, lambda g: compile_program(g, device, stays, mode))
 
 

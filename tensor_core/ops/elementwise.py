@@ -18,24 +18,38 @@ LOG_2, LOG_10 = math.log(2), math.log(10)
 
 
 def elementwise(
-    ufunc: np.ufunc, scalar: str | Callable | None = None, vjp: Callable | None = None, domain: Interval = (-9, 9)
+    function: Callable,
+    vjp: Callable | None = None,
+    domain: Interval = (-9, 9),
+    *,
+    loops: np.ufunc | None = None,
+    decomposition: Callable | None = None,
+    inexact: str = "",
 ) -> Op:
-    """A row for a ufunc with one output. `domain` is where its sample operands lie."""
+    """A row for a ufunc with one output, or for a function that is written with such: that is the whole of adding it.
+
+    `loops` is the ufunc whose dtypes a function takes and gives, and `decomposition` the function of Values. `domain` is where
+    sample operands lie.
+
+    >>> elementwise(lambda x: np.log(np.cosh(x)), loops=np.exp, decomposition=lambda x: x.cosh().log())
+    """
+    ufunc = loops if loops is not None else function
+    assert isinstance(ufunc, np.ufunc), function
 
     def meta(*xs: TensorMeta) -> TensorMeta:
         *loop, out = ufunc.resolve_dtypes((*(x.dtype for x in xs), None))
-        assert all(x.dtype == dtype for x, dtype in zip(xs, loop)), f"{ufunc.__name__} of {[x.dtype.name for x in xs]}"
+        assert all(x.dtype == dtype for x, dtype in zip(xs, loop)), f"{function.__name__} of {[x.dtype.name for x in xs]}"
         return TensorMeta(xs[0].shape, out, keep_order_strides(xs[0].shape, out.itemsize, xs))
 
     def eager(*xs: np.ndarray) -> np.ndarray:
-        return np.asarray(powers(*xs) if ufunc is np.power else ufunc(*xs))  # without it 0-D arrays would become scalars
+        return np.asarray(powers(*xs) if function is np.power else function(*xs))  # without it 0-D arrays would become scalars
 
     def samples(dtype: np.dtype, rng: np.random.Generator) -> list[tuple[np.ndarray, ...]]:
         return [tuple(sample(dtype, rng, domain) for _ in range(ufunc.nin))]
 
-    name = ufunc.__name__
-    inexact = INEXACT.get(ufunc, "")
-    return OPS.add(Op(name, "elementwise", meta, eager, scalar or name, vjp, ufunc, samples=samples, inexact=inexact))
+    name = function.__name__
+    added = {"numpy": function, "loops": ufunc, "decomposition": decomposition, "inexact": inexact}
+    return OPS.add(Op(name, "elementwise", meta, eager, vjp, samples=samples, **added))
 
 
 def powers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -264,13 +278,12 @@ INEXACT: dict[np.ufunc, str] = {
 }
 DERIVATIVES = SMOOTH | dict.fromkeys(PIECEWISE_CONSTANT, flat) | dict.fromkeys(COMPARISON + LOGIC + BITS + DIVISORS)
 for ufunc, rule in DERIVATIVES.items():
-    elementwise(ufunc, vjp=rule, domain=RESTRICTED.get(ufunc, (-9, 9)))
+    elementwise(ufunc, rule, RESTRICTED.get(ufunc, (-9, 9)), inexact=INEXACT.get(ufunc, ""))
 
 
 @row(
     "elementwise",
     eager=lambda x, *, dtype: np.asarray(x).astype(dtype),
-    scalar="cast",
     vjp=lambda g, out, x, *, dtype: g.cast(x.dtype),
 )
 def cast(x: TensorMeta, *, dtype):
@@ -289,7 +302,7 @@ def eager_laid_out(x: np.ndarray, *, strides: tuple[int, ...]) -> np.ndarray:
     return made
 
 
-@row("elementwise", eager=eager_laid_out, scalar="positive", vjp=lambda g, out, x, *, strides: g)
+@row("elementwise", eager=eager_laid_out, vjp=lambda g, out, x, *, strides: g)
 def laid_out(x: TensorMeta, *, strides):
     """x as NumPy has it in memory, where that is another order than x's own, as after a copy: sums follow it."""
     return x.with_(strides=strides)
@@ -298,7 +311,6 @@ def laid_out(x: TensorMeta, *, strides):
 @row(
     "elementwise",
     eager=np.where,
-    scalar="where",
     numpy=np.where,
     vjp=lambda g, out, condition, x, y: (None, lambda: condition.where(g, 0), lambda: condition.where(0, g)),
 )
@@ -308,7 +320,7 @@ def where(condition: TensorMeta, x: TensorMeta, y: TensorMeta):
     return TensorMeta(x.shape, x.dtype, keep_order_strides(x.shape, x.dtype.itemsize, [condition, x, y]))
 
 
-@row("elementwise", eager=lambda x: np.asarray(x).real, scalar="real", vjp=lambda g, out, x: g.cast(x.dtype))
+@row("elementwise", eager=lambda x: np.asarray(x).real, vjp=lambda g, out, x: g.cast(x.dtype))
 def real(x: TensorMeta):
     return TensorMeta(x.shape, np.zeros(0, x.dtype).real.dtype)
 
@@ -318,7 +330,7 @@ def of_imag(g: Value, out: Value, x: Value) -> Parts:
     return g.zeros().op("complex", -g) if x.dtype.kind == "c" else None
 
 
-@row("elementwise", eager=lambda x: np.asarray(x).imag, scalar="imag", vjp=of_imag)
+@row("elementwise", eager=lambda x: np.asarray(x).imag, vjp=of_imag)
 def imag(x: TensorMeta):
     return TensorMeta(x.shape, np.zeros(0, x.dtype).real.dtype)
 
@@ -332,7 +344,6 @@ def eager_complex(re, im):
 @row(
     "elementwise",
     eager=eager_complex,
-    scalar="complex",
     vjp=lambda g, out, re, im: (lambda: g.real().cast(re.dtype), lambda: -g.imag().cast(im.dtype)),
 )
 def complex_(re: TensorMeta, im: TensorMeta):
@@ -340,7 +351,7 @@ def complex_(re: TensorMeta, im: TensorMeta):
     return TensorMeta(re.shape, np.result_type(re.dtype, np.complex64))
 
 
-@row("elementwise", eager=lambda x, *, dtype: np.ascontiguousarray(x).reshape(np.shape(x)).view(dtype), scalar="bitcast")
+@row("elementwise", eager=lambda x, *, dtype: np.ascontiguousarray(x).reshape(np.shape(x)).view(dtype))
 def bitcast(x: TensorMeta, *, dtype):
     """The same bits read as another dtype of the same size."""
     assert x.dtype.itemsize == dtype.itemsize

@@ -13,7 +13,7 @@ from npcompile.tensor_core.op import OPS, Parts, Value, row
 from npcompile.tensor_core.ops.contraction import of_einsum
 
 
-@row("elementwise", eager=lambda *xs, operation, way: OPS[operation].eager(*xs), scalar="by_numpy")
+@row("elementwise", eager=lambda *xs, operation, way: OPS[operation].eager(*xs))
 def by_numpy(*xs: TensorMeta, operation: str, way: str) -> TensorMeta:
     """Another elementwise operation, computed by the inner loop of NumPy's ufunc.
 

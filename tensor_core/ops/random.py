@@ -44,7 +44,7 @@ def random_bits(name: str, half: int) -> Op:
             return []
         return [tuple(rng.integers(0, 2**64, 17, np.uint64) for _ in range(3))]
 
-    return OPS.add(Op(name, "elementwise", meta, eager, name, samples=samples))
+    return OPS.add(Op(name, "elementwise", meta, eager, samples=samples))
 
 
 random_bits("philox_low", 0)

@@ -1,5 +1,6 @@
 """Many numbers to one, and running totals."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import TensorMeta, product
-from npcompile.tensor_core.op import Parts, Value, row
+from npcompile.tensor_core.op import OPS, Op, Parts, Value, row
 
 # Combining operation: NumPy's ufunc. The first group has an identity, maximum and minimum need one element.
 REDUCERS = {
@@ -213,6 +214,25 @@ def reduce(x: TensorMeta, *, reducer, axes, buffered=False):
     """
     assert list(axes) == sorted(set(axes)) and all(0 <= a < x.ndim for a in axes), axes
     return TensorMeta(tuple(n for a, n in enumerate(x.shape) if a not in axes), x.dtype)
+
+
+def reduction(function: Callable, *, loops: np.ufunc, decomposition: Callable, vjp: Callable | None = None) -> Op:
+    """A row for `function(x, axis=None, keepdims=False)`, which is written with others: that is the whole of adding it.
+
+    `loops` is a ufunc of one operand whose dtypes it takes and gives; `decomposition(x, *, axes)` is the function of a Value.
+
+    >>> reduction(root_of_squares, loops=np.sqrt, decomposition=lambda x, *, axes: (x * x).sum(axes).sqrt())
+    """
+
+    def meta(x: TensorMeta, *, axes: tuple[int, ...]) -> TensorMeta:
+        dtype, out = loops.resolve_dtypes((x.dtype, None))
+        assert x.dtype == dtype and list(axes) == sorted(set(axes)), (x.dtype, axes)
+        return TensorMeta(tuple(n for a, n in enumerate(x.shape) if a not in axes), out)
+
+    def eager(x: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
+        return np.asarray(function(x, axis=axes))
+
+    return OPS.add(Op(function.__name__, "reduction", meta, eager, vjp, function, loops, decomposition))
 
 
 def eager_arg_reduce(x, *, which, axis):

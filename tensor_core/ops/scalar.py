@@ -37,7 +37,7 @@ def reporting(ufunc: np.ufunc, function: Callable) -> Op:
     name = f"scalar_{ufunc.__name__}"
     is_smooth = has_own_operator(ufunc, np.dtype(float)) or has_own_operator(ufunc, np.dtype(complex))
     vjp = OPS[ufunc.__name__].vjp if is_smooth else None
-    return OPS.add(Op(name, "elementwise", meta, eager, name, vjp))
+    return OPS.add(Op(name, "elementwise", meta, eager, vjp))
 
 
 OPERATORS: list[tuple[np.ufunc, Callable]] = [

@@ -199,9 +199,9 @@ def batch_slice(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node
     return batcher.apply("slice", inputs[0][0], start=(0, *start), step=(1, *step), shape=(batcher.size, *shape))
 
 
-@rule("reduce")
+@rule("reduction")
 def batch_reduce(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
-    return batcher.apply("reduce", inputs[0][0], **node.params | {"axes": after(node.params["axes"])})
+    return batcher.apply(node.op, inputs[0][0], **node.params | {"axes": after(node.params["axes"])})
 
 
 @rule("arg_reduce", "scan")

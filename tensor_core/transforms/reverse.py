@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from npcompile.tensor_core.decline import Decline
@@ -15,6 +16,7 @@ from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.transforms.decompose import decomposed, is_composite
 from npcompile.tensor_core.transforms.value import Value
 
 
@@ -101,8 +103,17 @@ class Sums:
 
 
 def rule_of(node: Node) -> Callable | None:
-    """The op's rule; a node that computes what no op does has its own."""
-    return getattr(node, "vjp", None) or OPS[node.op].vjp
+    """The op's rule; a node that computes what no op does has its own, and one that is written with other ops has theirs."""
+    own = getattr(node, "vjp", None) or OPS[node.op].vjp
+    return partial(derived, node.op) if own is None and is_composite(node.op) else own
+
+
+def derived(op: str, g: Value, out: Value, *inputs: Value, **params: Any) -> list[Value | None]:
+    """The derivative of the decomposition. Aliases of the operands: what is below them is the caller's."""
+    builder = g.builder
+    operands = [builder.apply("alias", x.node, name=("operand", k)) for k, x in enumerate(inputs)]
+    found = gradients(builder, [decomposed(builder, op, operands, params)], [g.node], operands)
+    return [None if part is None else Value(builder, part) for part in found]
 
 
 def contributions(sums: Sums, node: Node, needed: set[Node]) -> list[Node | None]:

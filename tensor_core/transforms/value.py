@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -133,9 +134,9 @@ class Value:
         return Value(self.builder, self.builder.apply("where", self.node, prototype.like(x).node, prototype.like(y).node))
 
     def __getattr__(self, name: str) -> Any:
-        """Ops without parameters as methods: x.exp(), x.sin(), x.conjugate(), x.sqrt(), x.sign()."""
-        if name in UNARY:
-            return lambda: self.op(name)
+        """Elementwise ops as methods: x.exp(), x.conjugate(), x.hypot(y)."""
+        if name in OPS and OPS[name].kind == "elementwise":
+            return partial(self.op, name)
         raise AttributeError(name)
 
     # --- types and shapes
@@ -179,12 +180,6 @@ class Value:
 
     def __repr__(self) -> str:
         return f"Value({self.node.meta})"
-
-
-UNARY = frozenset(
-    ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan", "sqrt"]
-    + ["square", "reciprocal", "sign", "absolute", "conjugate", "real", "imag", "negative", "floor", "isfinite", "isnan"]
-)
 
 
 def is_one(n: Size) -> bool:

@@ -18,7 +18,6 @@ from npcompile.backends.cuda.programs.complex_primitives import COMPLEX_FUNCTION
 from npcompile.backends.kernels.operations import constant_value, short
 from npcompile.tensor_core.dtypes import is_bfloat16, is_number, kind_of
 from npcompile.tensor_core.graph import Node
-from npcompile.tensor_core.op import OPS
 
 TRITON_TYPES = {"b1": "tl.int1", "f2": "tl.float16", "bf16": "tl.float32", "f4": "tl.float32", "f8": "tl.float64"}
 TRITON_TYPES |= {f"i{n}": f"tl.int{8 * n}" for n in (1, 2, 4, 8)} | {f"u{n}": f"tl.uint{8 * n}" for n in (1, 2, 4, 8)}
@@ -520,7 +519,7 @@ def is_native(node: Node) -> bool:
         return True
     if node.op == "bitcast":
         return "b" not in (dtypes[0].kind, node.dtype.kind) and "c" not in (dtypes[0].kind, node.dtype.kind)
-    if not isinstance(OPS[node.op].scalar, str) or kind_of(dtypes[0]) not in PRIMITIVES.get(node.op, {}):
+    if kind_of(dtypes[0]) not in PRIMITIVES.get(node.op, {}):
         return False
     if dtypes[0].itemsize == 2 and node.op in NOT_16_BITS:
         return False

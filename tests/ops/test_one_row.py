@@ -1,0 +1,115 @@
+"""A row is the whole of an op: it is captured, fused, vectorised, differentiated, batched, and printed for a device."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.backends.registry import find_backend
+from npcompile.tensor_core import Builder, TensorMeta
+from npcompile.tensor_core.op import OPS
+from tests.ops.rows import added, log1mexp, logsumexp, softplus_between, sum_of_squares
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.uniform(0.1, 3, (40, 50)), RNG.uniform(0.1, 3, (40, 50))
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "elementwise": lambda x, y: log1mexp(x) * y + 1,
+    "of two": lambda x, y: softplus_between(x, y) - softplus_between(x, 0.5),
+    "of rows": lambda x, y: sum_of_squares(x, axis=1) + logsumexp(y, axis=1),
+    "of columns": lambda x, y: logsumexp(x, axis=0, keepdims=True) * y,
+    "of all": lambda x, y: logsumexp(x * y),
+    "of all, squared": lambda x, y: sum_of_squares(log1mexp(x)) * y,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rows() -> Iterator[None]:
+    with added():
+        yield
+
+
+def captured(function: Callable[..., Any], *arguments: Any) -> str:
+    """The text of its only graph."""
+    found = npc.explain(function)(*arguments)
+    assert not found.breaks and len(found.graphs) == 1, str(found)
+    return str(found)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i4"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_it_is_captured(name: str, dtype: str) -> None:
+    function = FUNCTIONS[name]
+    x, y = (X + 1).astype(dtype), (Y + 1).astype(dtype)
+    got, wanted = npc.compile(function, fullgraph=True)(x, y), function(x, y)
+    assert got.dtype == wanted.dtype
+    np.testing.assert_allclose(got, wanted, rtol={"f2": 1e-2, "f4": 1e-5}.get(dtype, 1e-12), atol=1e-2 if dtype == "f2" else 1e-6)
+    assert any(f"{op}(" in captured(function, x, y) for op in ("log1mexp", "softplus_between", "sum_of_squares", "logsumexp"))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_numpys_bits(name: str) -> None:
+    function = FUNCTIONS[name]
+    got = npc.compile(function, fullgraph=True, accuracy="bitwise")(X, Y)
+    np.testing.assert_array_equal(got, function(X, Y))
+
+
+def test_it_is_fused_and_in_vectors() -> None:
+    text = captured(FUNCTIONS["elementwise"], X, Y)
+    assert "negative_expm1_log_multiply" in text
+    assert "in vectors of 64 bytes" in text
+    assert "may differ from NumPy in the last bits: log1mexp f8" in text
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_its_derivative_is_that_of_the_decomposition(name: str) -> None:
+    function = lambda x: FUNCTIONS[name](x, Y).sum()  # noqa: E731
+    direction, step = RNG.standard_normal(X.shape), 1e-6
+    slope = (function(X + step * direction) - function(X - step * direction)) / (2 * step)
+    np.testing.assert_allclose((npc.grad(function)(X) * direction).sum(), slope, rtol=1e-6)
+    along = npc.compile(lambda x: (npc.grad(function)(x) * direction).sum(), fullgraph=True)
+    bend = (along(X + step * direction) - along(X - step * direction)) / (2 * step)
+    np.testing.assert_allclose((npc.grad(along)(X) * direction).sum(), bend, rtol=1e-5)
+
+
+def test_batches() -> None:
+    function = lambda row: logsumexp(log1mexp(row)) + sum_of_squares(row)  # noqa: E731
+    np.testing.assert_allclose(npc.vmap(function)(X), [function(row) for row in X], rtol=1e-13)
+
+
+def test_an_error_is_numpys() -> None:
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="divide by zero encountered in log"):
+        npc.compile(log1mexp)(np.zeros(3))
+
+
+@pytest.mark.parametrize("op", ["log1mexp", "softplus_between"])
+def test_backends_agree(op: str) -> None:
+    builder = Builder()
+    inputs = [builder.input(TensorMeta(X.shape, X.dtype)) for _ in range(OPS[op].loops.nin)]
+    graph = builder.finish([builder.apply(op, *inputs)])
+    made = [find_backend(name)(graph, ())(*(X, Y)[: len(inputs)])[0] for name in ("eager", "cpu")]
+    np.testing.assert_allclose(*made, rtol=1e-14)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed (extra cuda12 or cuda13)")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_it_is_printed_for_a_device(name: str) -> None:
+    from npcompile.backends.cuda.backend import compile_for
+    from tests.cuda.interpreted import make_device
+
+    graphs: list[Any] = []
+
+    def keep(graph: Any, example_inputs: Any) -> Any:
+        graphs.append(graph)
+        return find_backend("eager")(graph, example_inputs)
+
+    npc.compile(FUNCTIONS[name], backend=keep, fullgraph=True)(X, Y)
+    device = make_device()
+    made, arguments = compile_for(graphs[0], device), (X, Y)[: len(graphs[0].inputs)]
+    np.testing.assert_allclose(made(*arguments)[0], FUNCTIONS[name](X, Y), rtol=1e-12)
+    assert device.requests, "no kernel ran"
+    assert "@triton.jit" in made.source
