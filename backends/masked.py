@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.backends.kernels.operations import op_cost
 from npcompile.tensor_core.dim import ShapeEnv, Size, hint_of, same
 from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Builder, Graph, Node, symbols_of
 from npcompile.tensor_core.meta import TensorMeta, product
-from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.op import OPS, Cost
 
 INT64 = np.dtype(np.int64)
 # Of numbers that are no more than some ones combined by these they report no error.
 QUICK = {"add", "subtract", "multiply", "square", "negative", "absolute", "positive", "maximum", "minimum", "where"}
 QUICK |= {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not"}
-SLOW = {"divide": 4, "sqrt": 4, "reciprocal": 4} | dict.fromkeys(EXPENSIVE, 16)  # beside 1 of the others
+WORK = {Cost.DIVISION: 4, Cost.FUNCTION: 16}  # beside 1 of the others
 # More than this takes longer for all elements than to collect those that are selected, which may be few.
 MOST_WORK, MOST_WORK_OF_ALL = 24, 24 * 1024
 MOST_OF_ROW = 16  # elements
@@ -197,7 +197,7 @@ class Selection:
                 self.everywhere[node] = self.builder.apply(op, *operands, **node.params)
                 if op in QUICK and self.tame.issuperset(operands):
                     self.tame.add(self.everywhere[node])
-                self.work += SLOW.get(op, 1) * hint_of(product(node.shape[1:]))
+                self.work += WORK.get(op_cost(op), 1) * hint_of(product(node.shape[1:]))
             case _:
                 return False
         return True

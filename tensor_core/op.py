@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,23 @@ from npcompile.tensor_core.meta import TensorMeta
 # Of `vjp` rules. The class is above the table: it makes nodes.
 Value = Any  # transforms.value.Value
 Parts = Any  # for each input a Value of its shape and dtype, None for zero, or a function that gives one of these
+
+
+class Cost(IntEnum):
+    """How long an element takes."""
+
+    QUICK = 1  # a vector instruction of a cycle or two
+    MODERATE = 2
+    DIVISION = 3  # a division, or a square root
+    FUNCTION = 4  # such as exp: longer than reading the operands from memory
+
+
+class Silent(IntEnum):
+    """Where NumPy reports no floating-point error of an op, whatever the data."""
+
+    NEVER = 0
+    REAL = 1  # of real numbers
+    ALWAYS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +51,13 @@ class Op:
     # Where a backend's result may differ from NumPy's in the last bits: the letters of the first input's dtypes of which it may,
     # or a question about that input's meta and the params. Never in bfloat16 or integers. `exactness.may_differ` asks it.
     inexact: str | Callable[..., bool] = ""
+    cost: Cost = Cost.MODERATE
+    silent: Silent = Silent.NEVER
     stacks: bool = False  # extern: does the same for each part along one more axis 0 of all inputs; axis params count it
+
+    def may_report(self, dtypes: Iterable[np.dtype]) -> bool:
+        """May NumPy report a floating-point error, where inputs and result have these dtypes?"""
+        return self.silent is Silent.NEVER or self.silent is Silent.REAL and any(d.kind == "c" for d in dtypes)
 
 
 class OpTable(Mapping[str, Op]):

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npcompile.backends.cpu.primitives import EXACT, MIXED_OPERANDS, PRIMITIVES, kind
-from npcompile.backends.kernels.operations import EXPENSIVE
-
-LONG = EXPENSIVE | {"divide", "reciprocal", "sqrt"}
+from npcompile.backends.kernels.operations import is_costly, op_cost
+from npcompile.tensor_core.op import Cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +143,12 @@ def may_note(tree: Tree) -> bool:
 
 def takes_long(tree: Tree) -> bool:
     """Is there an operation that takes longer than to read its result from memory near by?"""
-    return isinstance(tree, Apply) and (tree.op in LONG or any(map(takes_long, tree.args)))
+    return isinstance(tree, Apply) and (op_cost(tree.op) >= Cost.DIVISION or any(map(takes_long, tree.args)))
 
 
 def is_expensive(tree: Tree) -> bool:
     """Is there a function that takes longer than a division?"""
-    return isinstance(tree, Apply) and (tree.op in EXPENSIVE or any(map(is_expensive, tree.args)))
+    return isinstance(tree, Apply) and (is_costly(tree.op) or any(map(is_expensive, tree.args)))
 
 
 def is_flat(part: Part) -> bool:

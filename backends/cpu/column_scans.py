@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from npcompile.backends.kernels.index import split_linear
 from npcompile.backends.kernels.kernel import Columns, Kernel, Let, Load, Loop, Scan, Statement, Store, children
 from npcompile.backends.kernels.layouts import estimate
-from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.backends.kernels.operations import is_costly
 from npcompile.tensor_core.dim import hint_of
 
 FEWEST = 8  # columns
@@ -31,7 +31,7 @@ def in_columns(body: list[Statement]) -> list[Statement]:
             and acc.dtype == acc.result.dtype
             and hint_of(size) >= FEWEST
             and not any(children(s) for s in (*above, *pre, *steps))
-            and not any(isinstance(s, Let) and s.op in EXPENSIVE for s in (*above, *pre))
+            and not any(isinstance(s, Let) and is_costly(s.op) for s in (*above, *pre))
             and stride_along(column, steps) < stride_along(axis, steps)
         ):
             inside = [*above, *pre, *steps]

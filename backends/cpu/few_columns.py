@@ -30,12 +30,12 @@ from npcompile.backends.kernels.kernel import (
     indices,
     map_indices,
 )
-from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.backends.kernels.operations import op_cost
 from npcompile.tensor_core.meta import product
+from npcompile.tensor_core.op import Cost
 
 VECTOR = 64  # bytes
 MANY = 128  # rows: extremes of fewer are quicker than what notes NaN beside them
-SLOW = {*EXPENSIVE, "sqrt", "divide"}
 MOST_SUMS = 4  # at once: their vectors stay in registers
 
 
@@ -85,7 +85,7 @@ def is_slow(s: Columns) -> bool:
 
 
 def has_slow(s: Columns) -> bool:
-    return any(isinstance(x, Let) and x.op in SLOW for x in s.body)
+    return any(isinstance(x, Let) and op_cost(x.op) >= Cost.DIVISION for x in s.body)
 
 
 def is_long(s: Columns) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import LONG, Apply, Gather, Number, Tree
+from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Tree
 from npcompile.backends.kernels.kernel import Kernel, Load, Store, walk
-from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.backends.kernels.operations import op_cost
+from npcompile.tensor_core.op import Cost
 
 SERIAL_NANOSECONDS = 50000  # not worth waking a second thread
 PIECES = 10  # of so much work, for threads that are awake
@@ -34,11 +35,14 @@ def fewer(pieces: int, width: int) -> int:
     return max(1, pieces * min(width, WIDE) // WIDE)
 
 
+NANOSECONDS = {Cost.DIVISION: 0.8, Cost.FUNCTION: 2.0}
+
+
 def nanoseconds(tree: Tree) -> float:
     """What an element of a tree takes."""
     if not isinstance(tree, Apply):
         return 1.3 if isinstance(tree, Gather) else 0.3
-    own = 2.0 if tree.op in EXPENSIVE else 0.8 if tree.op in LONG else 0.1
+    own = NANOSECONDS.get(op_cost(tree.op), 0.1)
     return own + sum(map(nanoseconds, tree.args))
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from npcompile.backends.kernels.finish import operands
 from npcompile.backends.kernels.kernel import Accumulate, CheckIndex, Kernel, Let, Statement, Store, Value, children
-from npcompile.tensor_core.float_errors import SILENT, SILENT_IF_REAL
 from npcompile.tensor_core.op import OPS
 
 KEPT = "kept"  # of a Let: its first operand, beside which the others are computed
@@ -106,7 +105,7 @@ def is_noted(let: Let) -> bool:
     old, new = [a.dtype.kind for a in let.args], let.target.dtype.kind
     if let.op == "cast":
         return old[0] in "fc" and new != "b" and not np.can_cast(let.args[0].dtype, let.target.dtype)
-    if let.op in ("constant", *SILENT) or (let.op in SILENT_IF_REAL and "c" not in old):
+    if let.op == "constant" or let.op in OPS and not OPS[let.op].may_report(a.dtype for a in let.args):
         return False
     return bool({*old, new} & {*"fc"})
 

@@ -15,11 +15,12 @@ from npcompile.backends.cpu.c_functions import VECTORISED
 from npcompile.backends.cpu.primitives import NUMPY_LIBM, kind
 from npcompile.backends.kernels.index import is_number, split_linear, symbols_in
 from npcompile.backends.kernels.kernel import Let, Load, Loop, Position, Statement, Store, Value
-from npcompile.backends.kernels.operations import EXPENSIVE, short
+from npcompile.backends.kernels.operations import is_costly, op_cost, short
+from npcompile.tensor_core.op import Cost
 
 MOST_STAGES = 5
 MOST_ROWS = 64
-LATENCY = dict.fromkeys(EXPENSIVE, 20) | dict.fromkeys(["divide", "reciprocal", "sqrt"], 6)  # beside 1 of a quick operation
+LATENCY = {Cost.DIVISION: 6, Cost.FUNCTION: 20}  # beside 1 of a quick operation
 LONG = 40  # the same of operations one after another that are worth stages
 QUICK = 10  # quick operations one after another that are a step as a slow one is
 FEWEST = 256  # elements: fewer are not worth it
@@ -89,7 +90,7 @@ def independent(body: Sequence[Statement]) -> list[Made | Store]:
     for s in body:
         match s:
             case Let(target, op):
-                is_fit = op not in EXPENSIVE or NUMPY_LIBM.get(op) in VECTORISED.get(short(target.dtype), "").split()
+                is_fit = not is_costly(op) or NUMPY_LIBM.get(op) in VECTORISED.get(short(target.dtype), "").split()
             case Load(target, _, index, mask):
                 is_fit = not mask and not symbols_in(index) & values
             case Position(target, index) | Store(_, index, target):
@@ -117,7 +118,7 @@ def is_free(s: Made, axis: str) -> bool:
 
 def latency(s: Made) -> int:
     """How long the result comes after the operands, as a multiple of what an addition takes."""
-    return LATENCY.get(s.op, 1) if isinstance(s, Let) and s.target.dtype.kind == "f" else 1
+    return LATENCY.get(op_cost(s.op), 1) if isinstance(s, Let) and s.target.dtype.kind == "f" else 1
 
 
 def longest(made: Sequence[Made]) -> int:

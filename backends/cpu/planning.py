@@ -59,7 +59,7 @@ from npcompile.backends.kernels.kernel import (
     children,
     walk,
 )
-from npcompile.backends.kernels.operations import EXPENSIVE, short
+from npcompile.backends.kernels.operations import is_costly, short
 from npcompile.tensor_core.dim import Size, hint_of, minimum
 from npcompile.tensor_core.meta import product
 
@@ -297,7 +297,7 @@ def scatter_slices(kernel: Kernel) -> ScatterSlices | None:
     *given, combined, store = loop.body
     assert isinstance(combined, Let) and isinstance(store, Store) and combined.target == store.value
     computed = [x for x in given if isinstance(x, Let) and x.op not in ("constant", "cast")]
-    is_moved = len(computed) <= 1 and not any(x.op in EXPENSIVE for x in computed)
+    is_moved = len(computed) <= 1 and not any(is_costly(x.op) for x in computed)
     given = [x for x in given if not (isinstance(x, Load) and x.buffer == s.buffer)]
     value = combined.args[1]
     is_made = any(getattr(x, "target", None) == value for x in given)

@@ -8,7 +8,7 @@ from npcompile.backends.cpu.kernel_plan import Axis, CopiedSquare, Squares
 from npcompile.backends.kernels.index import split_linear
 from npcompile.backends.kernels.kernel import CheckIndex, Let, Load, Loop, Statement, Store, walk
 from npcompile.backends.kernels.layouts import estimate
-from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.backends.kernels.operations import is_costly
 from npcompile.tensor_core.dim import Size, same
 
 LINE = 64  # bytes of the caches'
@@ -18,7 +18,7 @@ ACROSS = 64  # elements of both loops of which a task takes a square
 
 def squares_of(axes: Sequence[Axis], inner: Axis, body: list[Statement], far: int) -> Squares | None:
     """The loop among `axes` along which something lies side by side that does not along the innermost loop, in the body."""
-    if any(isinstance(s, CheckIndex) or (isinstance(s, Let) and s.op in EXPENSIVE) for s in body):
+    if any(isinstance(s, CheckIndex) or (isinstance(s, Let) and is_costly(s.op)) for s in body):
         return None  # the first error counts; and what is known outside of the inner loop is computed again in each square
     steps: dict[str, int] = {}
     for s in walk(body):

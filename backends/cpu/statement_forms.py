@@ -29,7 +29,7 @@ from npcompile.backends.kernels.kernel import (
     children,
     walk,
 )
-from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.backends.kernels.operations import is_costly
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.intervals import interval_of_size
 from npcompile.tensor_core.meta import product
@@ -69,7 +69,7 @@ def is_blocked(s: Reduce) -> bool:
 
 def is_fused(s: Reduce) -> bool:
     """Is what is added up so quickly computed that lanes can be added to meanwhile?"""
-    return is_blocked(s) and not any(isinstance(x, Let) and x.op in EXPENSIVE for x in walk(s.body))
+    return is_blocked(s) and not any(isinstance(x, Let) and is_costly(x.op) for x in walk(s.body))
 
 
 def fits_simd(s: Reduce) -> bool:
@@ -126,7 +126,7 @@ def is_light(s: Columns) -> bool:
     """Is what is accumulated so quick to compute that reading and storing the running results counts?"""
     if s.is_running or any(is_position(a) for a in s.accumulators) or len(s.body) > MOST_LIGHT:
         return False
-    return not any(children(x) or isinstance(x, CheckIndex) or (isinstance(x, Let) and x.op in EXPENSIVE) for x in s.body)
+    return not any(children(x) or isinstance(x, CheckIndex) or (isinstance(x, Let) and is_costly(x.op)) for x in s.body)
 
 
 # --- loops

@@ -26,7 +26,7 @@ from npcompile.backends.kernels.kernel import (
     map_indices,
     walk,
 )
-from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.backends.kernels.operations import is_costly
 from npcompile.backends.kernels.schedule import Schedule, index_key
 from npcompile.tensor_core.dim import Size
 
@@ -76,7 +76,7 @@ def cost_of(body: Sequence[Statement]) -> float:
     for s in walk(list(body)):
         match s:
             case Let():
-                total += 2.0 if s.op in EXPENSIVE else 0.1
+                total += 2.0 if is_costly(s.op) else 0.1
             case Load() | Store():
                 total += 0.3
             case CheckIndex():

@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 
 from npcompile.backends.kernels.index import Index, is_one, split_linear
 from npcompile.backends.kernels.layouts import estimate
-from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.backends.kernels.operations import is_costly
 from npcompile.backends.kernels.product import is_product
 from npcompile.backends.kernels.schedule import (
     REDUCTIONS,
@@ -177,7 +177,7 @@ class Grouping:
         stack, seen = [node], {node}
         while stack:
             n = stack.pop()
-            if n.op in EXPENSIVE:
+            if is_costly(n.op):
                 return True
             found = [i for i in n.inputs if i not in self.anchors and i not in seen]
             seen.update(found)

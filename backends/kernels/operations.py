@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from npcompile.tensor_core.dtypes import short as short
 from npcompile.tensor_core.graph import Node
+from npcompile.tensor_core.op import OPS, Cost
 
-# Operations that take longer than reading their operands from memory.
-EXPENSIVE = {"sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "hypot"}
-EXPENSIVE |= {"sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"}
-EXPENSIVE |= {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "logaddexp2", "cbrt"}
-EXPENSIVE |= {"power", "float_power", "scalar_power", "by_numpy"}
-EXPENSIVE |= {"fmod", "remainder", "floor_divide", "gcd", "lcm", "philox_low", "philox_high"}
+
+def op_cost(op: str) -> Cost:
+    """How long an element of this operation of kernels takes."""
+    return OPS[op].cost if op in OPS else Cost.QUICK
+
+
+def is_costly(op: str) -> bool:
+    """Does it take longer than reading its operands from memory?"""
+    return op_cost(op) is Cost.FUNCTION
 
 
 def constant_value(node: Node):  # type: ignore[no-untyped-def]

@@ -25,7 +25,7 @@ from npcompile.backends.kernels.index import (
     symbols_in,
 )
 from npcompile.backends.kernels.layouts import dense_strides, estimate
-from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.backends.kernels.operations import is_costly
 from npcompile.backends.kernels.pieces import LEAVES
 from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dim import Dim, Size, same
@@ -412,7 +412,7 @@ def count_readers(nodes: Sequence[Node]) -> dict[Node, int]:
 
 
 def own_cost(node: Node) -> float:
-    if node.op in EXPENSIVE:
+    if is_costly(node.op):
         return MANY_OPERATIONS
     if node.op in MOVEMENT or node.op in ("constant", "size"):
         return 0

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.meta import TensorMeta, keep_order_strides
-from npcompile.tensor_core.op import OPS, Op, Parts, Value, row
+from npcompile.tensor_core.op import OPS, Cost, Op, Parts, Silent, Value, row
 
 Interval = tuple[float, float]
 LOG_2, LOG_10 = math.log(2), math.log(10)
@@ -25,6 +25,8 @@ def elementwise(
     loops: np.ufunc | None = None,
     decomposition: Callable | None = None,
     inexact: str = "",
+    cost: Cost | None = None,
+    silent: Silent = Silent.NEVER,
 ) -> Op:
     """A row for a ufunc with one output, or for a function that is written with such: that is the whole of adding it.
 
@@ -48,8 +50,9 @@ def elementwise(
         return [tuple(sample(dtype, rng, domain) for _ in range(ufunc.nin))]
 
     name = function.__name__
-    added = {"numpy": function, "loops": ufunc, "decomposition": decomposition, "inexact": inexact}
-    return OPS.add(Op(name, "elementwise", meta, eager, vjp, samples=samples, **added))
+    cost = cost or (Cost.MODERATE if decomposition is None else Cost.FUNCTION)
+    known = {"loops": ufunc, "decomposition": decomposition, "inexact": inexact, "cost": cost, "silent": silent}
+    return OPS.add(Op(name, "elementwise", meta, eager, vjp, function, samples=samples, **known))
 
 
 def powers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -276,15 +279,39 @@ INEXACT: dict[np.ufunc, str] = {
     **dict.fromkeys((np.multiply, np.divide, np.square, np.reciprocal, np.absolute, np.sqrt), "FD"),  # fused, or scaled
     **dict.fromkeys((np.fmax, np.fmin), "fd"),  # which of two zeros: in NumPy their places in the array decide
 }
+ARITHMETIC = (np.add, np.subtract, np.multiply, np.negative, np.positive, np.absolute, np.fabs, np.square, np.conjugate, np.sign)
+EXTREMES = (np.maximum, np.minimum, np.fmax, np.fmin)
+TESTS = (np.isfinite, np.isinf, np.isnan, np.signbit)
+QUICK_LOGIC = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
+QUICK_BITS = (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.copysign)
+ROUNDING = (np.floor, np.ceil, np.trunc, np.rint)
+WHOLE_QUOTIENTS = (np.fmod, np.remainder, np.floor_divide, np.gcd, np.lcm)
+COSTS: dict[np.ufunc, Cost] = {
+    **dict.fromkeys((*ARITHMETIC, *EXTREMES, *COMPARISON, *TESTS, *QUICK_LOGIC, *QUICK_BITS, *ROUNDING), Cost.QUICK),
+    **dict.fromkeys((np.divide, np.reciprocal, np.sqrt), Cost.DIVISION),
+    **dict.fromkeys((*EXPONENTIAL, *CIRCULAR, *HYPERBOLIC, np.logaddexp, np.logaddexp2, *WHOLE_QUOTIENTS), Cost.FUNCTION),
+}
+SILENT: dict[np.ufunc, Silent] = {
+    **dict.fromkeys((np.negative, np.positive, np.conjugate, np.copysign), Silent.ALWAYS),
+    **dict.fromkeys((np.equal, np.not_equal, np.logical_and, np.logical_or), Silent.ALWAYS),
+    **dict.fromkeys(TESTS, Silent.ALWAYS),
+    **dict.fromkeys((np.absolute, np.fabs, np.sign, np.maximum, np.minimum), Silent.REAL),
+    **dict.fromkeys((np.less, np.less_equal, np.greater, np.greater_equal), Silent.REAL),
+}
 DERIVATIVES = SMOOTH | dict.fromkeys(PIECEWISE_CONSTANT, flat) | dict.fromkeys(COMPARISON + LOGIC + BITS + DIVISORS)
 for ufunc, rule in DERIVATIVES.items():
-    elementwise(ufunc, rule, RESTRICTED.get(ufunc, (-9, 9)), inexact=INEXACT.get(ufunc, ""))
+    domain, inexact, silent = RESTRICTED.get(ufunc, (-9, 9)), INEXACT.get(ufunc, ""), SILENT.get(ufunc, Silent.NEVER)
+    elementwise(ufunc, rule, domain, inexact=inexact, cost=COSTS.get(ufunc), silent=silent)
+
+
+MOVED: dict[str, Any] = {"cost": Cost.QUICK, "silent": Silent.ALWAYS}  # what only moves numbers
 
 
 @row(
     "elementwise",
     eager=lambda x, *, dtype: np.asarray(x).astype(dtype),
     vjp=lambda g, out, x, *, dtype: g.cast(x.dtype),
+    cost=Cost.QUICK,
 )
 def cast(x: TensorMeta, *, dtype):
     """astype(dtype, casting='unsafe')."""
@@ -302,7 +329,7 @@ def eager_laid_out(x: np.ndarray, *, strides: tuple[int, ...]) -> np.ndarray:
     return made
 
 
-@row("elementwise", eager=eager_laid_out, vjp=lambda g, out, x, *, strides: g)
+@row("elementwise", eager=eager_laid_out, vjp=lambda g, out, x, *, strides: g, **MOVED)
 def laid_out(x: TensorMeta, *, strides):
     """x as NumPy has it in memory, where that is another order than x's own, as after a copy: sums follow it."""
     return x.with_(strides=strides)
@@ -313,6 +340,7 @@ def laid_out(x: TensorMeta, *, strides):
     eager=np.where,
     numpy=np.where,
     vjp=lambda g, out, condition, x, y: (None, lambda: condition.where(g, 0), lambda: condition.where(0, g)),
+    **MOVED,
 )
 def where(condition: TensorMeta, x: TensorMeta, y: TensorMeta):
     """condition is bool; x and y have one dtype."""
@@ -320,7 +348,7 @@ def where(condition: TensorMeta, x: TensorMeta, y: TensorMeta):
     return TensorMeta(x.shape, x.dtype, keep_order_strides(x.shape, x.dtype.itemsize, [condition, x, y]))
 
 
-@row("elementwise", eager=lambda x: np.asarray(x).real, vjp=lambda g, out, x: g.cast(x.dtype))
+@row("elementwise", eager=lambda x: np.asarray(x).real, vjp=lambda g, out, x: g.cast(x.dtype), **MOVED)
 def real(x: TensorMeta):
     return TensorMeta(x.shape, np.zeros(0, x.dtype).real.dtype)
 
@@ -330,7 +358,7 @@ def of_imag(g: Value, out: Value, x: Value) -> Parts:
     return g.zeros().op("complex", -g) if x.dtype.kind == "c" else None
 
 
-@row("elementwise", eager=lambda x: np.asarray(x).imag, vjp=of_imag)
+@row("elementwise", eager=lambda x: np.asarray(x).imag, vjp=of_imag, **MOVED)
 def imag(x: TensorMeta):
     return TensorMeta(x.shape, np.zeros(0, x.dtype).real.dtype)
 
@@ -345,13 +373,14 @@ def eager_complex(re, im):
     "elementwise",
     eager=eager_complex,
     vjp=lambda g, out, re, im: (lambda: g.real().cast(re.dtype), lambda: -g.imag().cast(im.dtype)),
+    **MOVED,
 )
 def complex_(re: TensorMeta, im: TensorMeta):
     assert re.dtype == im.dtype and re.dtype.kind == "f"
     return TensorMeta(re.shape, np.result_type(re.dtype, np.complex64))
 
 
-@row("elementwise", eager=lambda x, *, dtype: np.ascontiguousarray(x).reshape(np.shape(x)).view(dtype))
+@row("elementwise", eager=lambda x, *, dtype: np.ascontiguousarray(x).reshape(np.shape(x)).view(dtype), **MOVED)
 def bitcast(x: TensorMeta, *, dtype):
     """The same bits read as another dtype of the same size."""
     assert x.dtype.itemsize == dtype.itemsize

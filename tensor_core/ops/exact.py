@@ -9,11 +9,11 @@ import numpy as np
 
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.meta import Decline, TensorMeta
-from npcompile.tensor_core.op import OPS, Parts, Value, row
+from npcompile.tensor_core.op import OPS, Cost, Parts, Value, row
 from npcompile.tensor_core.ops.contraction import of_einsum
 
 
-@row("elementwise", eager=lambda *xs, operation, way: OPS[operation].eager(*xs))
+@row("elementwise", eager=lambda *xs, operation, way: OPS[operation].eager(*xs), cost=Cost.FUNCTION)
 def by_numpy(*xs: TensorMeta, operation: str, way: str) -> TensorMeta:
     """Another elementwise operation, computed by the inner loop of NumPy's ufunc.
 

@@ -14,7 +14,7 @@ from npcompile.tensor_core.meta import (
     product,
     reshape_strides,
 )
-from npcompile.tensor_core.op import Parts, Value, row
+from npcompile.tensor_core.op import Cost, Parts, Value, row
 
 
 @row("movement", eager=lambda x, *, name: x, vjp=lambda g, out, x, *, name: None if name is None else g)
@@ -100,7 +100,7 @@ def of_concatenate(g: Value, out: Value, *xs: Value, axis: int) -> Parts:
     return [part(x, offset) for x, offset in zip(xs, offsets)]
 
 
-@row("movement", eager=lambda *xs, axis: np.concatenate(xs, axis), vjp=of_concatenate)
+@row("movement", eager=lambda *xs, axis: np.concatenate(xs, axis), vjp=of_concatenate, cost=Cost.QUICK)
 def concatenate(*xs: TensorMeta, axis):
     """All of one dtype, joined along an existing axis (0 <= axis < ndim)."""
     first = xs[0]
@@ -127,7 +127,7 @@ def of_slice_update(g: Value, out: Value, x: Value, value: Value, *, start, step
     )
 
 
-@row("update", eager=eager_slice_update, vjp=of_slice_update)
+@row("update", eager=eager_slice_update, vjp=of_slice_update, cost=Cost.QUICK)
 def slice_update(x: TensorMeta, value: TensorMeta, *, start, step):
     """x with the elements that slice(start, step, value.shape) names replaced by value (same dtype)."""
     assert x.dtype == value.dtype and x.ndim == value.ndim == len(start) == len(step)

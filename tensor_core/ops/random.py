@@ -8,7 +8,7 @@ on which thread, vector or device computes them, nor on how an array is cut.
 import numpy as np
 
 from npcompile.tensor_core.meta import TensorMeta, keep_order_strides
-from npcompile.tensor_core.op import OPS, Op
+from npcompile.tensor_core.op import OPS, Cost, Op
 
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 WEYL = 0x9E3779B9, 0xBB67AE85  # what is added to both halves of the key after each round
@@ -44,7 +44,7 @@ def random_bits(name: str, half: int) -> Op:
             return []
         return [tuple(rng.integers(0, 2**64, 17, np.uint64) for _ in range(3))]
 
-    return OPS.add(Op(name, "elementwise", meta, eager, samples=samples))
+    return OPS.add(Op(name, "elementwise", meta, eager, samples=samples, cost=Cost.FUNCTION))
 
 
 random_bits("philox_low", 0)

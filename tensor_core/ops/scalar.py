@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from npcompile.tensor_core.meta import TensorMeta
-from npcompile.tensor_core.op import OPS, Op
+from npcompile.tensor_core.op import OPS, Cost, Op
 
 
 def has_own_operator(ufunc: np.ufunc, dtype: np.dtype) -> bool:
@@ -37,7 +37,8 @@ def reporting(ufunc: np.ufunc, function: Callable) -> Op:
     name = f"scalar_{ufunc.__name__}"
     is_smooth = has_own_operator(ufunc, np.dtype(float)) or has_own_operator(ufunc, np.dtype(complex))
     vjp = OPS[ufunc.__name__].vjp if is_smooth else None
-    return OPS.add(Op(name, "elementwise", meta, eager, vjp))
+    cost = Cost.FUNCTION if ufunc is np.power else Cost.MODERATE
+    return OPS.add(Op(name, "elementwise", meta, eager, vjp, cost=cost))
 
 
 OPERATORS: list[tuple[np.ufunc, Callable]] = [

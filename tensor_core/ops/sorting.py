@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.meta import TensorMeta
-from npcompile.tensor_core.op import row
+from npcompile.tensor_core.op import Silent, row
 
 INTP = np.dtype(np.intp)
 Value = Any  # tensor_core.transforms.value.Value
@@ -28,30 +28,50 @@ def ranked(x: Value, axis: int) -> list[Value]:
     return [*grid[:axis], order, *grid[axis + 1 :]]
 
 
-@row("extern", eager=lambda x, *, axis, kind: np.sort(x, axis, kind), vjp=vjp_sort, numpy=np.sort, stacks=True)
+@row(
+    "extern",
+    eager=lambda x, *, axis, kind: np.sort(x, axis, kind),
+    vjp=vjp_sort,
+    numpy=np.sort,
+    stacks=True,
+    silent=Silent.ALWAYS,
+)
 def sort(x: TensorMeta, *, axis, kind):
     """Ascending along one axis, NaN last."""
     return TensorMeta(x.shape, x.dtype)
 
 
-@row("extern", eager=lambda x, *, axis, kind: np.argsort(x, axis, kind), numpy=np.argsort, stacks=True)
+@row("extern", eager=lambda x, *, axis, kind: np.argsort(x, axis, kind), numpy=np.argsort, stacks=True, silent=Silent.ALWAYS)
 def argsort(x: TensorMeta, *, axis, kind):
     """The places of x's elements in ascending order, along one axis."""
     return TensorMeta(x.shape, INTP)
 
 
-@row("extern", eager=lambda x, *, kth, axis: np.partition(x, kth, axis), vjp=vjp_order, numpy=np.partition, stacks=True)
+@row(
+    "extern",
+    eager=lambda x, *, kth, axis: np.partition(x, kth, axis),
+    vjp=vjp_order,
+    numpy=np.partition,
+    stacks=True,
+    silent=Silent.ALWAYS,
+)
 def partition(x: TensorMeta, *, kth, axis):
     """Along one axis, elements number kth (a tuple) are where sorting has them, smaller ones before and larger ones after."""
     return TensorMeta(x.shape, x.dtype)
 
 
-@row("extern", eager=lambda x, *, kth, axis: np.argpartition(x, kth, axis), numpy=np.argpartition, stacks=True)
+@row(
+    "extern",
+    eager=lambda x, *, kth, axis: np.argpartition(x, kth, axis),
+    numpy=np.argpartition,
+    stacks=True,
+    silent=Silent.ALWAYS,
+)
 def argpartition(x: TensorMeta, *, kth, axis):
     return TensorMeta(x.shape, INTP)
 
 
-@row("extern", eager=lambda *keys, axis: np.lexsort(keys, axis), numpy=np.lexsort, stacks=True)
+@row("extern", eager=lambda *keys, axis: np.lexsort(keys, axis), numpy=np.lexsort, stacks=True, silent=Silent.ALWAYS)
 def lexsort(*keys: TensorMeta, axis):
     """The places in ascending order by the last key, equal ones by the key before it."""
     return TensorMeta(keys[0].shape, INTP)
@@ -66,7 +86,7 @@ def eager_searchsorted(a, v, *sorter, side, stack=0):
     return out
 
 
-@row("extern", eager=eager_searchsorted, numpy=np.searchsorted, raises=(ValueError,))
+@row("extern", eager=eager_searchsorted, numpy=np.searchsorted, raises=(ValueError,), silent=Silent.ALWAYS)
 def searchsorted(a: TensorMeta, v: TensorMeta, *sorter: TensorMeta, side, stack=0):
     """Where to insert each v into the sorted vector `a`. ValueError for an index out of bounds in `sorter` (int64).
 

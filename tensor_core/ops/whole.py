@@ -10,7 +10,7 @@ import numpy as np
 
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.meta import Shape, TensorMeta, TupleMeta
-from npcompile.tensor_core.op import row
+from npcompile.tensor_core.op import Silent, row
 from npcompile.tensor_core.ops.extern import Unexpected
 
 INTP = np.dtype(np.intp)
@@ -75,7 +75,7 @@ def whole_sized(*arrays: TensorMeta, function, results, size):
     return TupleMeta.of(*found)
 
 
-@row("extern", eager=lambda x, *, size=0: np.argwhere(x), raises=(Unexpected,))
+@row("extern", eager=lambda x, *, size=0: np.argwhere(x), raises=(Unexpected,), silent=Silent.ALWAYS)
 def argwhere(x: TensorMeta, *, size):
     """The places of elements that are not 0: a row for each, in C order, of as many integers as x has axes."""
     return TensorMeta((size, x.ndim), INTP)

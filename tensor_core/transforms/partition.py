@@ -14,7 +14,7 @@ from npcompile.tensor_core.dim import hint_of
 from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node, symbols_of, topological, verify
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
-from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.op import OPS, Cost
 from npcompile.tensor_core.transforms.prune import prune
 from npcompile.tensor_core.transforms.replay import replay
 
@@ -131,31 +131,9 @@ VIEWS = frozenset(["alias", "permute", "reshape", "broadcast_to"])
 FREE = VIEWS | {"slice", "item"}
 # Between what these read and what reads them there are two kernels at least.
 BOUNDARIES = frozenset(["contraction", "extern", "scan", "gather", "scatter", "control"])
-# Vector instructions of a cycle or two; all other elementwise ops are counted as functions such as exp.
-SIMPLE = frozenset(
-    [
-        "add",
-        "subtract",
-        "multiply",
-        "negative",
-        "positive",
-        "laid_out",
-        "absolute",
-        "fabs",
-        "square",
-        "conjugate",
-        "sign",
-        "where",
-        "cast",
-    ]
-    + ["maximum", "minimum", "fmax", "fmin", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
-    + ["logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "invert"]
-    + ["real", "imag", "complex", "bitcast", "floor", "ceil", "trunc", "rint", "isfinite", "isinf", "isnan", "signbit"]
-    + ["copysign", "concatenate", "slice_update"]
-)
 CHAIN = 64  # ops one after another that may be computed again: longer kernels keep their values in memory
 # For each byte of the result, an estimate: a store and a load are worth 64 additions or 8 calls of exp.
-SIMPLE_COST, FUNCTION_COST = 1, 8
+QUICK_COST, FUNCTION_COST = 1, 8
 
 
 def is_cheap(node: Node) -> bool:
@@ -168,7 +146,7 @@ def recompute_cost(node: Node) -> int:
     if node.op in FREE:
         return 0
     widest = max(n.dtype.itemsize for n in (node, *node.inputs))
-    return hint_of(node.meta.size) * widest * (SIMPLE_COST if node.op in SIMPLE else FUNCTION_COST)
+    return hint_of(node.meta.size) * widest * (QUICK_COST if OPS[node.op].cost is Cost.QUICK else FUNCTION_COST)
 
 
 @dataclass(eq=False)

@@ -52,7 +52,7 @@ from npcompile.backends.cuda.programs.scatters import (
 from npcompile.backends.cuda.programs.tile_printer import COLUMN, ROW
 from npcompile.backends.kernels.index import is_number, split_linear
 from npcompile.backends.kernels.kernel import Columns, Kernel, Let, Load, Loop, Product, Reduce, Scan, ScratchRow, Store, walk
-from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.backends.kernels.operations import is_costly
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.meta import product
 
@@ -178,7 +178,7 @@ def plan_turned_map(context: Context, nest: Nest, across: str, itemsize: int) ->
 
 def each_of(kernel: Kernel) -> int:
     """How many elements of a map a warp takes."""
-    sizes = [s.target.dtype.itemsize for s in walk(kernel.body) if isinstance(s, Let) and s.op in EXPENSIVE]
+    sizes = [s.target.dtype.itemsize for s in walk(kernel.body) if isinstance(s, Let) and is_costly(s.op)]
     return EACH_EXPENSIVE.get(min(max(sizes, default=0), 8), EACH if not sizes else 128)
 
 

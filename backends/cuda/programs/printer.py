@@ -12,7 +12,7 @@ from npcompile.backends.cuda.programs.primitives import functions_text
 from npcompile.backends.cuda.programs.program import NotPrintable, Program
 from npcompile.backends.cuda.programs.tile_printer import COLUMN, NONE, ROW, Writer
 from npcompile.backends.kernels.kernel import Kernel, Let, Load, Loop, ScratchRow, Statement, children, walk
-from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.backends.kernels.operations import is_costly
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.meta import product
 
@@ -107,7 +107,7 @@ def reads_first(body: Sequence[Statement]) -> list[Statement]:
         if isinstance(s, Load):
             while at and isinstance(before := made[at - 1], Let) and before.target != s.mask:
                 at -= 1
-            if not any(isinstance(m, Let) and m.op in EXPENSIVE for m in made[at:]):
+            if not any(isinstance(m, Let) and is_costly(m.op) for m in made[at:]):
                 at = len(made)
         made.insert(at, s)
     return made
