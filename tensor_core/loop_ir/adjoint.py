@@ -11,7 +11,7 @@ As in Tapenade (Hascoet and Pascual, 2013) and Enzyme (Moses and Churavy, 2020).
 from __future__ import annotations
 
 from npcompile.tensor_core.loop_ir.backward import Backward
-from npcompile.tensor_core.loop_ir.forms import renumber
+from npcompile.tensor_core.loop_ir.clone import renumber
 from npcompile.tensor_core.loop_ir.ops import (
     Constant,
     For,

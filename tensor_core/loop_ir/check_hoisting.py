@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from npcompile.tensor_core.loop_ir.affine import Affine, Ranges
-from npcompile.tensor_core.loop_ir.forms import Cloner, substitute_all, walk
+from npcompile.tensor_core.loop_ir.clone import Cloner
+from npcompile.tensor_core.loop_ir.forms import substitute_all, walk
 from npcompile.tensor_core.loop_ir.ops import Check, Constant, For, If, Let, Place, Program, Region, Yield
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.types import BOOL, INT

@@ -1,13 +1,17 @@
-"""What the fields of each op are, read from their annotations, and from that one walk, substitution and clone for all ops."""
+"""What the fields of each op are, by their annotations; and from that, for each class, functions that read, substitute and copy.
+
+They are made as text, once, as dataclasses make constructors: a loop over the fields of an op by name takes five times as long.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
 
 from npcompile.tensor_core.loop_ir import ops
-from npcompile.tensor_core.loop_ir.ops import Block, Cfg, FrameState, Op, Param, Program, Region, Return
-from npcompile.tensor_core.loop_ir.states import Recipe, Slot, leaves, substituted
+from npcompile.tensor_core.loop_ir.ops import FrameState, Op, Region, Return
+from npcompile.tensor_core.loop_ir.states import Recipe, Slot, leaves_of, substituted
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,40 +20,114 @@ class Form:
 
     names: tuple[str, ...]  # without the place
     roles: tuple[str, ...]  # the annotations of the same
-    uses: tuple[str, ...]
-    use_lists: tuple[str, ...]
-    results: tuple[str, ...]
-    result_lists: tuple[str, ...]
-    inner: tuple[str, ...]
-    inner_lists: tuple[str, ...]
-    regions: tuple[str, ...]
-    labels: tuple[str, ...]
-    states: tuple[str, ...]
+
+    def of(self, *roles: str) -> list[str]:
+        """The fields of these roles: a role's lists are a role of their own."""
+        return [name for role in roles for name, found in zip(self.names, self.roles) if found == role]
 
 
 def form_of(kind: type[Op]) -> Form:
     found = [(f.name, str(f.type)) for f in fields(kind) if f.name != "at"]
-
-    def of(role: str) -> tuple[str, ...]:
-        return tuple(name for name, annotation in found if annotation == role)
-
-    return Form(
-        tuple(name for name, _ in found),
-        tuple(annotation for _, annotation in found),
-        of("Value"),
-        of("list[Value]"),
-        of("Result"),
-        of("list[Result]"),
-        of("Inner"),
-        of("list[Inner]"),
-        of("Region"),
-        of("Label"),
-        of("State"),
-    )
+    return Form(tuple(name for name, _ in found), tuple(annotation for _, annotation in found))
 
 
 OP_CLASSES = {k.__name__: k for k in vars(ops).values() if isinstance(k, type) and issubclass(k, Op) and k is not Op}
 FORMS: dict[type[Op], Form] = {kind: form_of(kind) for kind in OP_CLASSES.values()}
+
+
+# --- functions of a class, as text
+
+
+def listed(form: Form, one: str, many: str) -> str:
+    """Values of a role, as the text of a list."""
+    return f"[{', '.join([*(f'op.{name}' for name in form.of(one)), *(f'*op.{name}' for name in form.of(many))])}]"
+
+
+def reader(form: Form, one: str, many: str) -> str:
+    return f"def made(op):\n    return {listed(form, one, many)}"
+
+
+def reader_of_uses(form: Form) -> str:
+    extra = ["leaves_of(op.stack)"] if "list[Recipe]" in form.roles else []
+    extra += ["leaves_of([slot.recipe for slot in op.locals])"] if "list[Slot]" in form.roles else []
+    extra += ["leaves_of([op.value])"] if "Recipe" in form.roles else []
+    return " + ".join([reader(form, "Value", "list[Value]"), *extra])
+
+
+def reader_of_regions(form: Form) -> str:
+    if "list[Block]" in form.roles:
+        return "def made(op):\n    return [block.ops for block in op.blocks]"
+    return reader(form, "Region", "")
+
+
+def substituter(form: Form) -> str:
+    lines = ["def made(op, new):"]
+    for name in form.of("Value"):
+        lines.append(f"    if op.{name} in new: op.{name} = new[op.{name}]")
+    for name in form.of("list[Value]"):
+        lines += [f"    for value in op.{name}:", "        if value in new:"]
+        lines += [f"            op.{name} = [new.get(each, each) for each in op.{name}]", "            break"]
+    for name, role in zip(form.names, form.roles):
+        lines += [f"    op.{name} = {text.format(name, new='new')}" for text in RECIPES.get(role, ())]
+    return "\n".join([*lines, "    return None"])
+
+
+RECIPES = {
+    "Recipe": ("substituted(op.{}, {new})",),
+    "list[Recipe]": ("[substituted(recipe, {new}) for recipe in op.{}]",),
+    "list[Slot]": ("[Slot(slot.index, substituted(slot.recipe, {new})) for slot in op.{}]",),
+}
+# A field of a copy, by role. Definitions come after what is read, and regions after both.
+COPIES = {
+    "Value": "values.get(op.{0}, op.{0})",
+    "list[Value]": "[values.get(value, value) for value in op.{0}]",
+    "Result": "cloner.define(op.{0})",
+    "Inner": "cloner.define(op.{0})",
+    "list[Result]": "[cloner.define(value) for value in op.{0}]",
+    "list[Inner]": "[cloner.define(value) for value in op.{0}]",
+    "Label": "cloner.label(op, op.{0})",
+    "State": "cloner.state(op, op.{0})",
+    "Region": "cloner.region(op.{0})",
+    "list[Block]": "cloner.blocks(op.{0})",
+}
+COPIES |= {role: texts[0].replace("{}", "{0}").replace("{new}", "values") for role, texts in RECIPES.items()}
+ORDER = ("Result", "Inner", "list[Result]", "list[Inner]", "Label", "State", "Region", "list[Block]")
+
+
+def rank_of(role: str) -> int:
+    return ORDER.index(role) if role in ORDER else -1
+
+
+def copier(form: Form) -> str:
+    lines = ["def made(op, cloner):", "    values = cloner.values"]
+    for role, name in sorted(zip(form.roles, form.names), key=lambda each: rank_of(each[0])):
+        lines.append(f"    {name}_ = {COPIES.get(role, 'op.{0}').format(name)}")
+    return "\n".join(
+        [*lines, f"    return kind({', '.join(f'{name}_' for name in form.names)}{', ' if form.names else ''}op.at)"]
+    )
+
+
+def made_of(kind: type[Op], text: str) -> Callable[..., Any]:
+    names: dict[str, Any] = {"kind": kind, "leaves_of": leaves_of, "substituted": substituted, "Slot": Slot}
+    exec(text, names)
+    return names["made"]
+
+
+Read: TypeAlias = "dict[type[Op], Callable[[Op], list[int]]]"
+Inside: TypeAlias = "dict[type[Op], Callable[[Op], list[Region]]]"
+USES: Read = {kind: made_of(kind, reader_of_uses(form)) for kind, form in FORMS.items()}
+RESULTS: Read = {kind: made_of(kind, reader(form, "Result", "list[Result]")) for kind, form in FORMS.items()}
+INNER: Read = {kind: made_of(kind, reader(form, "Inner", "list[Inner]")) for kind, form in FORMS.items()}
+REGIONS: Inside = {
+    kind: made_of(kind, reader_of_regions(form)) for kind, form in FORMS.items() if {"Region", "list[Block]"} & set(form.roles)
+}
+SUBSTITUTE: dict[type[Op], Callable[[Op, Mapping[int, int]], None]] = {
+    kind: made_of(kind, substituter(form)) for kind, form in FORMS.items()
+}
+COPY = {kind: made_of(kind, copier(form)) for kind, form in FORMS.items()}
+
+
+# --- what passes ask
 
 
 def recipes(op: Op) -> Iterator[Recipe]:
@@ -62,44 +140,32 @@ def recipes(op: Op) -> Iterator[Recipe]:
 
 def uses(op: Op) -> list[int]:
     """The values that the op itself reads, those of its recipes included, without what its regions read."""
-    form = FORMS[type(op)]
-    found = [getattr(op, name) for name in form.uses]
-    for name in form.use_lists:
-        found += getattr(op, name)
-    for recipe in recipes(op):
-        found += leaves(recipe)
-    return found
+    return USES[type(op)](op)
 
 
 def results(op: Op) -> list[int]:
-    form = FORMS[type(op)]
-    found = [getattr(op, name) for name in form.results]
-    for name in form.result_lists:
-        found += getattr(op, name)
-    return found
+    return RESULTS[type(op)](op)
 
 
 def inner(op: Op) -> list[int]:
-    """The values that the op defines inside its region."""
-    form = FORMS[type(op)]
-    found = [getattr(op, name) for name in form.inner]
-    for name in form.inner_lists:
-        found += getattr(op, name)
-    return found
+    """The values that the op defines inside its region. Of a Cfg, see its blocks."""
+    return INNER[type(op)](op)
 
 
 def regions(op: Op) -> list[Region]:
-    if type(op) is Cfg:
-        return [block.ops for block in op.blocks]
-    return [getattr(op, name) for name in FORMS[type(op)].regions]
+    found = REGIONS.get(type(op))
+    return [] if found is None else found(op)
 
 
-def walk(region: Region) -> Iterator[Op]:
+def walk(region: Region) -> list[Op]:
     """Every op, those inside others included, in the order of the text."""
+    found: list[Op] = []
     for op in region:
-        yield op
-        for part in regions(op):
-            yield from walk(part)
+        found.append(op)
+        if type(op) in REGIONS:
+            for part in regions(op):
+                found += walk(part)
+    return found
 
 
 def all_regions(region: Region) -> Iterator[Region]:
@@ -110,103 +176,12 @@ def all_regions(region: Region) -> Iterator[Region]:
             yield from all_regions(part)
 
 
-def substitute(op: Op, new: dict[int, int]) -> None:
+def substitute(op: Op, new: Mapping[int, int]) -> None:
     """Let the op itself read other values."""
-    form = FORMS[type(op)]
-    for name in form.uses:
-        value = getattr(op, name)
-        if value in new:
-            setattr(op, name, new[value])
-    for name in form.use_lists:
-        values = getattr(op, name)
-        if any(value in new for value in values):
-            setattr(op, name, [new.get(value, value) for value in values])
-    if type(op) is FrameState:
-        op.stack = [substituted(recipe, new) for recipe in op.stack]
-        op.locals = [Slot(slot.index, substituted(slot.recipe, new)) for slot in op.locals]
-    elif type(op) is Return:
-        op.value = substituted(op.value, new)
+    SUBSTITUTE[type(op)](op, new)
 
 
-def substitute_all(region: Region, new: dict[int, int]) -> None:
+def substitute_all(region: Region, new: Mapping[int, int]) -> None:
     if new:
         for op in walk(region):
-            substitute(op, new)
-
-
-def copy(op: Op, form: Form) -> Op:
-    """The same fields in a new op: copy.copy takes four times as long."""
-    made: Op = object.__new__(type(op))
-    for name in form.names:
-        setattr(made, name, getattr(op, name))
-    made.at = op.at  # type: ignore[attr-defined]
-    return made
-
-
-@dataclass(slots=True)
-class Cloner:
-    """Copies of ops with new values, labels and states for those that they define."""
-
-    program: Program
-    source: Program  # may be the same
-    values: dict[int, int] = field(default_factory=dict)
-    labels: dict[int, int] = field(default_factory=dict)
-    states: dict[int, int] = field(default_factory=dict)
-
-    def define(self, value: int) -> int:
-        made = self.values[value] = self.program.new(self.source.types[value], self.source.names.get(value, ""))
-        return made
-
-    def region(self, region: Region) -> Region:
-        return [self.op(op) for op in region]
-
-    def op(self, op: Op) -> Op:
-        form = FORMS[type(op)]
-        made = copy(op, form)
-        substitute(made, self.values)
-        for name in (*form.results, *form.inner):
-            setattr(made, name, self.define(getattr(op, name)))
-        for name in (*form.result_lists, *form.inner_lists):
-            setattr(made, name, [self.define(value) for value in getattr(op, name)])
-        for name in (*form.use_lists,):
-            setattr(made, name, list(getattr(made, name)))
-        if form.labels:
-            self.relabel(op, made, form)
-        if form.states:
-            self.restate(op, made, form)
-        if isinstance(op, Cfg):
-            assert isinstance(made, Cfg)
-            for block in op.blocks:
-                self.labels[block.label] = self.program.new_label()
-            made.blocks = [self.block(block) for block in op.blocks]
-        for name in form.regions:
-            setattr(made, name, self.region(getattr(op, name)))
-        return made
-
-    def block(self, block: Block) -> Block:
-        args = [self.define(value) for value in block.args]
-        return Block(self.labels[block.label], args, self.region(block.ops))
-
-    def relabel(self, op: Op, made: Op, form: Form) -> None:
-        for name in form.labels:
-            label = getattr(op, name)
-            if name == "label":
-                self.labels[label] = self.program.new_label()
-            setattr(made, name, self.labels.get(label, label))
-
-    def restate(self, op: Op, made: Op, form: Form) -> None:
-        for name in form.states:
-            state = getattr(op, name)
-            if isinstance(op, FrameState):
-                self.states[state] = self.program.new_state()
-            setattr(made, name, self.states.get(state, state))
-
-
-def renumber(program: Program) -> None:
-    """Number values, labels and states in the order of the text, and forget those that are gone: equal programs print alike."""
-    made = Program(program.name, program.file)
-    cloner = Cloner(made, program)
-    made.params = [Param(cloner.define(param.value), param.slot) for param in program.params]
-    made.body = cloner.region(program.body)
-    program.params, program.types, program.names, program.body = made.params, made.types, made.names, made.body
-    program.labels, program.states = made.labels, made.states
+            SUBSTITUTE[type(op)](op, new)

@@ -215,8 +215,7 @@ class Parser:
                     raise self.error(function, f"{len(form.names) - len(defined)} arguments, not {len(args)}, of an op")
                 rest = iter(args)
                 values = [
-                    defined[0] if name in form.results else self.field(next(rest), role)
-                    for name, role in zip(form.names, form.roles)
+                    defined[0] if role == "Result" else self.field(next(rest), role) for name, role in zip(form.names, form.roles)
                 ]
                 return kind(*values, at)  # type: ignore[call-arg]  # the fields of the class, by its form
             case ast.Name(op):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.flow import Edge, Flow, edges_of, flow_of
-from npcompile.tensor_core.loop_ir.forms import Cloner
 from npcompile.tensor_core.loop_ir.ops import Block, Branch, Cfg, Jump, Program
 
 MOST_GROWTH = 4  # times the blocks that there were

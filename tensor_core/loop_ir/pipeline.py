@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from npcompile.tensor_core.loop_ir.check_hoisting import hoist_checks
-from npcompile.tensor_core.loop_ir.forms import renumber, walk
+from npcompile.tensor_core.loop_ir.clone import renumber
+from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.fp_status import sink_flag_checks
 from npcompile.tensor_core.loop_ir.joins import join
 from npcompile.tensor_core.loop_ir.licm import hoist_invariants

@@ -141,7 +141,7 @@ class Printer:
         parts = [
             self.field(getattr(op, name), role)
             for name, role in zip(form.names, form.roles)
-            if name not in form.results and name not in form.result_lists
+            if role not in ("Result", "list[Result]")
         ]
         if isinstance(op, Return | Yield):
             return f"{word_of(type(op))} {parts[0]}"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from npcompile.tensor_core.loop_ir.forms import Cloner, all_regions, regions, walk
+from npcompile.tensor_core.loop_ir.clone import Cloner
+from npcompile.tensor_core.loop_ir.forms import all_regions, regions, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
     Alloc,

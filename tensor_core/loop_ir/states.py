@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
@@ -94,13 +94,24 @@ def leaves(recipe: Recipe) -> Iterator[int]:
             yield taken
 
 
-def substituted(recipe: Recipe, new: dict[int, int]) -> Recipe:
+def leaves_of(recipes: Iterable[Recipe]) -> list[int]:
+    """The values that some recipes need."""
+    found = []
+    for recipe in recipes:
+        if type(recipe) is Use:
+            found.append(recipe.value)
+        elif type(recipe) is not Fixed:
+            found += leaves(recipe)
+    return found
+
+
+def substituted(recipe: Recipe, new: Mapping[int, int]) -> Recipe:
     """The recipe with other values, the same object where nothing changes."""
+    if type(recipe) is Use:
+        return Use(new[recipe.value]) if recipe.value in new else recipe
     if not any(value in new for value in leaves(recipe)):
         return recipe
     match recipe:
-        case Use(value):
-            return Use(new.get(value, value))
         case Tagged(tag, value):
             return Tagged(new.get(tag, tag), new.get(value, value))
         case TupleOf(items):
