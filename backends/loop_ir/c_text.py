@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterable
 from typing import Final
 
 
 class CText:
     """A piece of C. It has no methods of str."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("__text",)
 
-    def __init__(self, parts: tuple[str | CText, ...]):
-        self._parts: Final = parts
+    def __init__(self, text: str):
+        self.__text: Final = text
+
+    @staticmethod
+    def filled(template: str, parts: tuple[CText | int, ...]) -> CText:
+        return CText(template.format(*[part.__text if type(part) is CText else part for part in parts]))
+
+    @staticmethod
+    def put_together(separator: str, parts: Iterable[CText]) -> str:
+        return separator.join([part.__text for part in parts])
 
 
 def c(template: str, *parts: CText | int) -> CText:
@@ -22,35 +29,13 @@ def c(template: str, *parts: CText | int) -> CText:
     >>> unit([c("x = {} + {};", c("y"), 1)])
     'x = y + 1;\\n'
     """
-    first, *literals = split(template)
-    found: list[str | CText] = [first]
-    for part, literal in zip(parts, literals, strict=True):
-        found += [part if isinstance(part, CText) else str(part), literal]
-    return CText(tuple(found))
-
-
-@lru_cache(1024)
-def split(template: str) -> tuple[str, ...]:
-    """What stands between the parts."""
-    pieces = template.replace("{{", "\0").replace("}}", "\1").split("{}")
-    return tuple(piece.replace("\0", "{").replace("\1", "}") for piece in pieces)
+    return CText.filled(template, parts)
 
 
 def joined(separator: str, parts: Iterable[CText]) -> CText:
-    found: list[str | CText] = []
-    for part in parts:
-        found += [separator, part]
-    return CText(tuple(found[1:]))
+    return CText(CText.put_together(separator, parts))
 
 
 def unit(lines: Iterable[CText]) -> str:
     """The text of a translation unit, for the compiler."""
-    return "".join(f"{''.join(strings(line))}\n" for line in lines)
-
-
-def strings(text: CText) -> Iterator[str]:
-    for part in text._parts:
-        if isinstance(part, str):
-            yield part
-        else:
-            yield from strings(part)
+    return CText.put_together("\n", lines) + "\n"

@@ -81,16 +81,17 @@ class Statements:
     flagged: list[Op] = field(default_factory=list)  # ops since the last look at flags that may set one
     used: set[int] = field(default_factory=set)  # exits
     temporaries: int = 0
+    names: dict[int, CText] = field(default_factory=dict)
 
     # --- the unit
 
     def unit(self) -> Iterator[CText]:
-        yield c(literal(self.target.helpers))
+        yield CText(self.target.helpers)
         ranks = {kind.rank for kind in self.program.types if isinstance(kind, Memref)}
         for rank in sorted(ranks):
             yield c("struct npc_array{} {{ char* data; npc_i64 owner, is_view, n[{}], s[{}]; }};", rank, rank, rank)
         body = [*self.params(), *self.region(self.program.body)]
-        yield c(literal(self.target.function))
+        yield CText(self.target.function)
         yield from self.declarations()
         yield from body
         for way in sorted(self.used):
@@ -99,8 +100,11 @@ class Statements:
         yield c("}}")
 
     def declarations(self) -> Iterator[CText]:
+        of: dict[Type, list[CText]] = {}
         for value in self.values():
-            yield c("  {} {};", c_type(self.program.types[value]), self.name(value))
+            of.setdefault(self.program.types[value], []).append(self.name(value))
+        for kind, names in of.items():
+            yield c("  {} {};", c_type(kind), joined(", *" if isinstance(kind, List) else ", ", names))
 
     def values(self) -> list[int]:
         found = dict.fromkeys(param.value for param in self.program.params)
@@ -143,7 +147,10 @@ class Statements:
         yield c("  NPC_LEAVE({});", number)
 
     def name(self, value: int) -> CText:
-        return c("v{}", value)
+        found = self.names.get(value)
+        if found is None:
+            found = self.names[value] = CText(f"v{value}")
+        return found
 
     def set(self, value: int, text: CText) -> CText:
         return c("  {} = {};", self.name(value), text)
@@ -373,11 +380,6 @@ class Statements:
 
 def field_of(kind: Scalar) -> CText:
     return c("d" if kind.kind in (Kind.FLOAT, Kind.F64) else "i")
-
-
-def literal(text: str) -> str:
-    """A text in which braces stand for themselves, as a template."""
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def number(value: Literal) -> CText:

@@ -23,8 +23,6 @@ def hoist_checks(program: Program) -> int:
     """Make versions of loops in place, after value_ranges. How many Checks the fast versions do without."""
     pass_ = Hoisting(program)
     pass_.region(program.body)
-    if pass_.hoisted:
-        drop_unused(program, program.body)
     return pass_.hoisted
 
 
@@ -54,6 +52,7 @@ class Hoisting(ValueRanges):
         if not trial.removed or not 0 < len(trial.assumed) <= MOST_CONDITIONS:
             return None
         substitute_all([fast], trial.new)
+        drop_unused(self.program, [fast])
         self.hoisted += trial.removed
         for value in op.results:
             self.opaque(value)

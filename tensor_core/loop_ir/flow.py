@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.ops import Block, Branch, Cfg, Jump
@@ -39,6 +38,13 @@ class Flow:
     loop_of: dict[int, Loop | None] = field(default_factory=dict)  # the innermost
     irreducible: bool = False  # may a loop be entered at several blocks?
 
+    def find_edges(self) -> None:
+        """Also where ops have got other lists of arguments since."""
+        self.edges_to = {label: [] for label in self.order}
+        for label in self.order:
+            for edge in edges_of(self.blocks[label]):
+                self.edges_to[edge.target].append(edge)
+
     @property
     def entry(self) -> int:
         return self.order[0]
@@ -60,14 +66,14 @@ class Flow:
         return loop is None or user in loop.body
 
 
-def edges_of(block: Block) -> Iterator[Edge]:
+def edges_of(block: Block) -> list[Edge]:
     """The edges that leave a block. An arm's arguments are the op's own list, so they can be changed in place."""
-    match block.ops[-1]:
-        case Jump(target, args):
-            yield Edge(block.label, target, args)
-        case Branch(_, then, then_args, orelse, else_args):
-            yield Edge(block.label, then, then_args)
-            yield Edge(block.label, orelse, else_args)
+    end = block.ops[-1]
+    if type(end) is Jump:
+        return [Edge(block.label, end.target, end.args)]
+    if type(end) is Branch:
+        return [Edge(block.label, end.then, end.then_args), Edge(block.label, end.orelse, end.else_args)]
+    return []
 
 
 def flow_of(cfg: Cfg) -> Flow:
@@ -75,10 +81,7 @@ def flow_of(cfg: Cfg) -> Flow:
     flow = Flow({block.label: block for block in cfg.blocks})
     flow.order = reverse_postorder(flow, cfg.blocks[0].label)
     flow.number = {label: k for k, label in enumerate(flow.order)}
-    flow.edges_to = {label: [] for label in flow.order}
-    for label in flow.order:
-        for edge in edges_of(flow.blocks[label]):
-            flow.edges_to[edge.target].append(edge)
+    flow.find_edges()
     find_dominators(flow)
     find_loops(flow)
     return flow
@@ -87,16 +90,17 @@ def flow_of(cfg: Cfg) -> Flow:
 def reverse_postorder(flow: Flow, entry: int) -> list[int]:
     found: list[int] = []
     seen = {entry}
-    stack = [(entry, edges_of(flow.blocks[entry]))]
+    stack = [(entry, iter(edges_of(flow.blocks[entry])))]
     while stack:
         label, edges = stack[-1]
-        following = next((edge.target for edge in edges if edge.target not in seen), None)
-        if following is None:
+        for edge in edges:
+            if edge.target not in seen:
+                seen.add(edge.target)
+                stack.append((edge.target, iter(edges_of(flow.blocks[edge.target]))))
+                break
+        else:
             found.append(label)
             stack.pop()
-        else:
-            seen.add(following)
-            stack.append((following, edges_of(flow.blocks[following])))
     return found[::-1]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from npcompile.tensor_core.loop_ir.flow import Flow, flow_of
-from npcompile.tensor_core.loop_ir.forms import all_regions, results, substitute, substitute_all, uses, walk
+from npcompile.tensor_core.loop_ir.forms import RESULTS, USES, all_regions, results, substitute, substitute_all, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Alloc,
     Branch,
@@ -39,10 +39,10 @@ def simplify(program: Program) -> int:
     drop_arguments(program, cfg, flow)
     Numbering(program, flow).run()
     drop_unused(program, program.body)
-    thread_jumps(cfg)
-    drop_arguments(program, cfg, flow_of(cfg))
-    after = size_of(cfg)
-    return before - after
+    flow.find_edges()
+    if thread_jumps(cfg, flow):
+        drop_arguments(program, cfg, flow_of(cfg))
+    return before - size_of(cfg)
 
 
 def size_of(cfg: Cfg) -> int:
@@ -58,35 +58,46 @@ def drop_arguments(program: Program, cfg: Cfg, flow: Flow) -> None:
     for label, block in flow.blocks.items():
         home |= dict.fromkeys(block.args, label)
         for op in block.ops:
-            home |= dict.fromkeys(results(op), label)
+            home |= dict.fromkeys(RESULTS[type(op)](op), label)
     new: dict[int, int] = {}
-
-    def final(value: int) -> int:
-        while value in new:
-            value = new[value]
-        return value
-
     changed = True
     while changed:
         changed = False
         for label in flow.order[1:]:
-            block = flow.blocks[label]
-            for k in range(len(block.args) - 1, -1, -1):
-                arg = block.args[k]
-                given = {final(edge.args[k]) for edge in flow.edges_to[label]} - {arg}
-                if len(given) == 1 and flow.sees(label, home[value := given.pop()]):
-                    new[arg], changed = value, True
-                    del block.args[k]
-                    for edge in flow.edges_to[label]:
+            args, edges = flow.blocks[label].args, flow.edges_to[label]
+            for k in range(len(args) - 1, -1, -1):
+                value = only_value(args[k], [edge.args[k] for edge in edges], new)
+                if value >= 0 and flow.sees(label, home[value]):
+                    new[args[k]], changed = value, True
+                    del args[k]
+                    for edge in edges:
                         del edge.args[k]
-    substitute_all(program.body, {value: final(value) for value in new})
-    # Lists that were replaced are not those that the edges had: argument lists are taken from the ops anew.
-    drop_unused_arguments(program, cfg)
+    substitute_all(program.body, {value: final(value, new) for value in new})
+    flow.find_edges()  # substitution replaces lists
+    drop_unused_arguments(cfg, flow)
 
 
-def drop_unused_arguments(program: Program, cfg: Cfg) -> None:
+def final(value: int, new: dict[int, int]) -> int:
+    while value in new:
+        value = new[value]
+    return value
+
+
+def only_value(arg: int, given: list[int], new: dict[int, int]) -> int:
+    """The one value that an argument is given besides itself. -1 where there are several."""
+    found = -1
+    for value in given:
+        while value in new:
+            value = new[value]
+        if value != arg and value != found:
+            if found >= 0:
+                return -1
+            found = value
+    return found
+
+
+def drop_unused_arguments(cfg: Cfg, flow: Flow) -> None:
     """Arguments that only go from block to block."""
-    flow = flow_of(cfg)
     needed: set[int] = set()
     pending = [value for block in cfg.blocks for op in block.ops for value in read_for_itself(op)]
     passed: dict[int, list[int]] = {}
@@ -97,37 +108,35 @@ def drop_unused_arguments(program: Program, cfg: Cfg) -> None:
         value = pending.pop()
         if value not in needed:
             needed.add(value)
-            pending += passed.get(value, [])
+            pending += passed.get(value, ())
     for label in flow.order:
-        block = flow.blocks[label]
-        for k in range(len(block.args) - 1, -1, -1):
-            if block.args[k] not in needed:
-                del block.args[k]
+        args = flow.blocks[label].args
+        for k in range(len(args) - 1, -1, -1):
+            if args[k] not in needed:
+                del args[k]
                 for edge in flow.edges_to[label]:
                     del edge.args[k]
 
 
 def read_for_itself(op: Op) -> list[int]:
     """The values that an op reads for more than to hand them to a block."""
-    match op:
-        case Jump():
-            return []
-        case Branch(condition):
-            return [condition]
-    return uses(op)
+    if type(op) is Jump:
+        return []
+    return [op.condition] if type(op) is Branch else USES[type(op)](op)
 
 
-def thread_jumps(cfg: Cfg) -> None:
-    """Who goes to a block that only jumps goes where that jumps to.
+def thread_jumps(cfg: Cfg, flow: Flow) -> bool:
+    """Who goes to a block that only jumps goes where that jumps to. False where there are none.
 
     The end of an iteration stays: an inner loop ends there. So does a block whose arguments are read where it dominates.
     """
-    flow = flow_of(cfg)
     jumps = {block.label: block.ops[0] for block in cfg.blocks if isinstance(block.ops[0], Jump)}
     read = {value for block in cfg.blocks if block.label not in jumps for op in block.ops for value in uses(op)}
     read |= {value for label, jump in jumps.items() for value in jump.args if value not in flow.blocks[label].args}
     onward = [label for label, jump in jumps.items() if flow.number[jump.target] > flow.number[label]]
     empty = {label: flow.blocks[label] for label in onward if not read.intersection(flow.blocks[label].args)}
+    if not empty:
+        return False
 
     def threaded(label: int, args: list[int]) -> tuple[int, list[int]]:
         while label in empty:
@@ -145,9 +154,12 @@ def thread_jumps(cfg: Cfg) -> None:
                 branch.orelse, branch.else_args = threaded(branch.orelse, branch.else_args)
     reached = flow_of(cfg)
     cfg.blocks = [reached.blocks[label] for label in reached.order]
+    return True
 
 
 # --- equal ops
+
+FOLDED = {Constant, Let, Size, Alloc}
 
 
 @dataclass(slots=True)
@@ -172,32 +184,41 @@ class Numbering:
         for op in ops:
             if self.new:
                 substitute(op, self.new)
+            if type(op) not in FOLDED:
+                kept.append(op)
+                continue
+            (result,) = results(op)
             found = self.folded(op)
             if found is None and (key := self.key(op)) is not None:
-                found = known.setdefault(key, results(op)[0])
-                found = None if found == results(op)[0] else found
-            if found is None:
+                found = known.setdefault(key, result)
+            if found is None or found == result:
                 kept.append(op)
             else:
-                self.new[results(op)[0]] = found
+                self.new[result] = found
         ops[:] = kept
         return known
 
     def folded(self, op: Op) -> int | None:
         """An older value that this op's result equals."""
         match op:
+            case Let():
+                return self.folded_let(op)
             case Constant(result, value):
                 self.constants[result] = value
             case Alloc(result):
                 self.allocs[result] = op
             case Size(_, array, axis) if array in self.allocs:
                 return self.allocs[array].sizes[axis]
-            case Let(_, "to_f64", [a]) if self.program.types[a] == F64:
-                return a
-            case Let(_, "add", [a, b]) if self.is_zero(a):
-                return b
-            case Let(_, "add" | "subtract", [a, b]) if self.is_zero(b):
-                return a
+        return None
+
+    def folded_let(self, op: Let) -> int | None:
+        match op.op:
+            case "to_f64" if self.program.types[op.args[0]] == F64:
+                return op.args[0]
+            case "add" if self.is_zero(op.args[0]):
+                return op.args[1]
+            case "add" | "subtract" if self.is_zero(op.args[1]):
+                return op.args[0]
         return None
 
     def is_zero(self, value: int) -> bool:
@@ -205,16 +226,22 @@ class Numbering:
 
     def key(self, op: Op) -> Key | None:
         match op:
+            case Let(result, name, args):
+                return None if sets_flags(name, self.program.types[result]) else (name, *args)
             case Constant(result, value):
                 return ("constant", str(self.program.types[result]), repr(value))
             case Size(_, array, axis) if not isinstance(self.program.types[array], List):
                 return ("size", array, axis)
-            case Let(result, name, args) if not sets_flags(name, self.program.types[result]):
-                return (name, *args)
         return None
 
 
+def may_flag(program: Program, op: Let) -> bool:
+    return sets_flags(op.op, program.types[op.result])
+
+
 # --- ops that nobody reads
+
+PURE = {Constant, Let, Size, Load, View, Alloc, NewList}
 
 
 def drop_unused(program: Program, region: Region) -> int:
@@ -222,19 +249,13 @@ def drop_unused(program: Program, region: Region) -> int:
     needed: set[int] = set()
     unused: set[int] = set()  # ids: ops are compared by what they hold
 
-    def is_needed(op: Op) -> bool:
-        match op:
-            case Constant(result) | Size(result) | Load(result) | View(result) | Alloc(result) | NewList(result):
-                return result in needed
-            case Let(result, name):
-                return result in needed or sets_flags(name, program.types[result])
-        return True
-
-    for op in reversed(list(walk(region))):  # a value is defined before it is used, also where blocks are in their order
-        if is_needed(op):
-            needed.update(uses(op))
+    for op in reversed(walk(region)):  # a value is defined before it is used, also where blocks are in their order
+        kind = type(op)
+        if kind not in PURE or needed.intersection(RESULTS[kind](op)) or isinstance(op, Let) and may_flag(program, op):
+            needed.update(USES[kind](op))
         else:
             unused.add(id(op))
-    for part in all_regions(region):
-        part[:] = [op for op in part if id(op) not in unused]
+    if unused:
+        for part in all_regions(region):
+            part[:] = [op for op in part if id(op) not in unused]
     return len(unused)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from npcompile.tensor_core.loop_ir.affine import GREATEST, LEAST, Affine, Ranges
+from npcompile.tensor_core.loop_ir.affine import GREATEST, LEAST, WORD, Affine, Ranges
 from npcompile.tensor_core.loop_ir.forms import inner, regions, results, substitute, substitute_all
-from npcompile.tensor_core.loop_ir.ops import Check, Constant, For, Let, Op, Program, Region, Size, View
+from npcompile.tensor_core.loop_ir.ops import Check, Constant, For, FrameState, Let, Load, Op, Program, Region, Size, Store, View
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.types import INT, Kind, Memref
 
@@ -78,7 +78,7 @@ class ValueRanges:
         for op in region:
             if self.new:
                 substitute(op, self.new)
-            if isinstance(op, Check) and op.condition in self.true:
+            if type(op) is Check and op.condition in self.true:
                 self.removed += 1
                 continue
             kept.append(op)
@@ -87,16 +87,20 @@ class ValueRanges:
 
     def op(self, op: Op) -> None:
         match op:
-            case Constant(result, value) if type(value) is int:
-                self.ranges.forms[result] = Affine(value)
+            case Let(result):
+                if self.program.types[result] == INT:
+                    self.integer(op)
+                else:
+                    self.truth(op)
+            case Constant(result, value):
+                if type(value) is int:
+                    self.ranges.forms[result] = Affine(value)
+            case Load() | Store() | FrameState():
+                pass
             case Size(result, array, axis):
                 self.size(result, array, axis)
             case View(result, _, _, _, sizes):
                 self.sizes |= {(result, axis): self.ranges.form(size) for axis, size in enumerate(sizes)}
-            case Let(result) if self.program.types[result] == INT:
-                self.integer(op)
-            case Let():
-                self.truth(op)
             case Check(condition):
                 self.true.add(condition)
             case For():
@@ -111,7 +115,7 @@ class ValueRanges:
 
     def opaque(self, value: int) -> None:
         if self.program.types[value] == INT:
-            self.ranges.atom(value, Affine(LEAST), Affine(GREATEST))
+            self.ranges.atom(value, *WORD)
 
     def inside(self, region: Region) -> None:
         """A region: what Checks in it have shown is known in it alone."""
