@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from npcompile.backends.loop_ir.c_text import CText, c, joined
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
-from npcompile.backends.loop_ir.target import C_TYPES, ELEMENT_TYPES, Ability, Target, Unsupported, primitive
+from npcompile.backends.loop_ir.target import C_TYPES, ELEMENT_TYPES, Ability, Target, Unsupported, primitive, vector_helpers
 from npcompile.tensor_core.loop_ir.forms import inner, results, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     FP_ERRORS,
@@ -24,6 +24,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Cfg,
     Check,
     Constant,
+    Disjoint,
     For,
     FpCheck,
     FpClear,
@@ -39,8 +40,11 @@ from npcompile.tensor_core.loop_ir.ops import (
     Region,
     Return,
     Scope,
+    Scratch,
     SideExit,
     Size,
+    Speculate,
+    Splat,
     Store,
     View,
     While,
@@ -63,11 +67,21 @@ def c_type(kind: Type, line: int = 0) -> CText:
     match kind:
         case Scalar(element, 1) if element in C_TYPES:
             return c(C_TYPES[element])
+        case Scalar(Kind.F64 | Kind.FLOAT, lanes):
+            return c("npc_f64x{}", lanes)
         case Memref(element, rank) if element in ELEMENT_TYPES and rank in RANKS:
             return c("struct npc_array{}", rank)
         case List(Kind.INT | Kind.FLOAT | Kind.I64 | Kind.F64):
             return c("struct npc_list*")
     raise Unsupported(f"values of type {kind}", line)
+
+
+@dataclass(slots=True)
+class Undo:
+    """What a Speculate does where its body is left, and the ways out that are taken there."""
+
+    region: Region
+    ways: dict[int, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -80,6 +94,8 @@ class Statements:
     args: dict[int, list[int]] = field(default_factory=dict)  # by label of a While or Block
     flagged: list[Op] = field(default_factory=list)  # ops since the last look at flags that may set one
     used: set[int] = field(default_factory=set)  # exits
+    undos: list[Undo] = field(default_factory=list)  # of the Speculate that is being printed
+    undone: list[Undo] = field(default_factory=list)  # of those that were
     temporaries: int = 0
     names: dict[int, CText] = field(default_factory=dict)
 
@@ -90,7 +106,11 @@ class Statements:
         ranks = {kind.rank for kind in self.program.types if isinstance(kind, Memref)}
         for rank in sorted(ranks):
             yield c("struct npc_array{} {{ char* data; npc_i64 owner, is_view, n[{}], s[{}]; }};", rank, rank, rank)
-        body = [*self.params(), *self.region(self.program.body)]
+        for lanes in sorted({kind.lanes for kind in self.program.types if isinstance(kind, Scalar) and kind.lanes > 1}):
+            if Ability.VECTORS not in self.target.abilities:
+                raise Unsupported(f"{self.target.name} has no {Ability.VECTORS.value}", 0)
+            yield CText(vector_helpers(lanes))
+        body = [*self.params(), *self.region(self.program.body), *self.undoing()]
         yield CText(self.target.function)
         yield from self.declarations()
         yield from body
@@ -105,6 +125,9 @@ class Statements:
             of.setdefault(self.program.types[value], []).append(self.name(value))
         for kind, names in of.items():
             yield c("  {} {};", c_type(kind), joined(", *" if isinstance(kind, List) else ", ", names))
+        for op in walk(self.program.body):
+            if type(op) is Scratch:
+                yield c("  double s{}[{}];", op.result, op.elements)
 
     def values(self) -> list[int]:
         found = dict.fromkeys(param.value for param in self.program.params)
@@ -192,6 +215,8 @@ class Statements:
                 self.takers.pop()
             case For():
                 yield from self.loop(op)
+            case Speculate():
+                yield from self.speculated(op)
             case While():
                 yield from self.moved(op.initial, op.args)
                 self.args[op.label] = op.args
@@ -220,7 +245,7 @@ class Statements:
                 number = self.ways.of_return[id(op)]
                 yield from self.leave(number)
             case SideExit():
-                yield c("  goto exit_{};", self.exit(op.state))
+                yield c("  goto {};", self.exit(op.state))
             case _:
                 yield from self.plain(op)
 
@@ -233,6 +258,35 @@ class Statements:
         self.takers.pop()
         yield c("  }}")
         yield from self.moved(op.args, op.results)
+
+    def speculated(self, op: Speculate) -> Iterator[CText]:
+        self.takers.append(op.results)
+        self.undos.append(Undo(op.undo))
+        yield from self.region(op.body)
+        self.undone.append(self.undos.pop())
+        yield c("  if ({}) {{", self.raised(op.errors))
+        self.takers.append([])
+        yield from self.region(op.undo)
+        self.takers.pop()
+        yield c("  npc_clear_flags();")
+        yield from self.region(op.slow)
+        yield c("  }}")
+        self.takers.pop()
+
+    def raised(self, errors: int) -> CText:
+        """Has one of these errors happened, and is it reported?"""
+        bits = joined(" | ", [c(f"NPC_{name.upper()}") for name, bit in FP_ERRORS.items() if errors & bit])
+        return c("NPC_UNLIKELY(npc_flags() & reported & ({}))", bits)
+
+    def undoing(self) -> Iterator[CText]:
+        """Ways out of the bodies of Speculates."""
+        for number, undo in enumerate(self.undone):
+            for way in undo.ways:
+                yield c("undo_{}_{}:;", number, way)
+                self.takers.append([])
+                yield from self.region(undo.region)
+                self.takers.pop()
+                yield c("  goto exit_{};", way)
 
     def blocks(self, op: Cfg | Jump | Branch) -> Iterator[CText]:
         match op:
@@ -252,10 +306,14 @@ class Statements:
                 yield from self.moved(else_args, self.args[orelse])
                 yield c("  goto block_{};", orelse)
 
-    def exit(self, state: int) -> int:
+    def exit(self, state: int) -> CText:
+        """The label of a way out."""
         number = self.ways.of_state[state]
         self.used.add(number)
-        return number
+        if not self.undos:
+            return c("exit_{}", number)
+        self.undos[-1].ways[number] = None
+        return c("undo_{}_{}", len(self.undone), number)
 
     def pinned(self) -> Iterator[CText]:
         """Ops that may set flags are computed before the flags are looked at, also where nothing reads their results.
@@ -278,9 +336,9 @@ class Statements:
             case FrameState():
                 pass
             case Check(condition, state):
-                yield c("  if (NPC_UNLIKELY(!{})) goto exit_{};", self.name(condition), self.exit(state))
+                yield c("  if (NPC_UNLIKELY(!{})) goto {};", self.name(condition), self.exit(state))
             case Poll(state):
-                yield c("  NPC_POLL(exit_{});", self.exit(state))
+                yield c("  NPC_POLL({});", self.exit(state))
             case FpClear():
                 if self.target.checks_flags:
                     yield from self.pinned()
@@ -288,8 +346,7 @@ class Statements:
             case FpCheck(state, errors):
                 yield from self.pinned()
                 if self.target.checks_flags and errors:
-                    bits = joined(" | ", [c(f"NPC_{name.upper()}") for name, bit in FP_ERRORS.items() if errors & bit])
-                    yield c("  if (NPC_UNLIKELY(npc_flags() & reported & ({}))) goto exit_{};", bits, self.exit(state))
+                    yield c("  if ({}) goto {};", self.raised(errors), self.exit(state))
             case Constant(result, value):
                 yield self.set(result, number(value))
                 if self.program.types[result] == F64 and self.target.checks_flags:
@@ -309,6 +366,15 @@ class Statements:
                 yield from self.memory(op)
             case Alloc():
                 yield from self.alloc(op, line)
+            case Splat(result, value):
+                # A number with a vector becomes one. Less 0 it is itself, -0.0 too.
+                yield self.set(result, c("{} - ({}){{}}", self.name(value), c_type(self.program.types[result])))
+            case Disjoint(result, one, other):
+                yield self.set(result, c("npc_apart({}, {})", *map(self.extent, (one, other))))
+            case Scratch(result, elements):
+                name = self.name(result)
+                yield c("  {}.data = (char*)s{}; {}.owner = 0; {}.is_view = 0;", name, result, name, name)
+                yield c("  {}.n[0] = {}; {}.s[0] = 8;", name, elements, name)
             case NewList() | Append():
                 yield from self.lists(op, line)
             case _:
@@ -319,6 +385,13 @@ class Statements:
             name = self.name(arg)
             yield c("{}.data, {}.n[0], {}.s[0]", name, name, name)
 
+    def extent(self, array: int) -> CText:
+        """Where an array's elements begin and end."""
+        kind, name = self.program.types[array], self.name(array)
+        assert isinstance(kind, Memref), kind
+        size = c("sizeof({})", c(ELEMENT_TYPES[kind.element]))
+        return c("npc_extent({}.data, {}, {}.n, {}.s, {})", name, kind.rank, name, name, size)
+
     def memory(self, op: Size | Load | Store | View) -> Iterator[CText]:
         kind = self.program.types[op.array]
         match op:
@@ -326,13 +399,20 @@ class Statements:
                 field_text = "{} = {}->length" if isinstance(kind, List) else f"{{}} = {{}}.n[{axis}]"
                 yield c(f"  {field_text};", self.name(result), self.name(array))
             case Load(result, array, index):
-                yield self.set(result, self.element(array, index))
+                yield self.set(result, self.element(array, index, result))
             case Store(array, index, value):
-                yield c("  {} = {};", self.element(array, index), self.name(value))
+                yield c("  {} = {};", self.element(array, index, value), self.name(value))
             case View():
                 yield from self.view(op)
 
-    def element(self, array: int, index: list[int]) -> CText:
+    def element(self, array: int, index: list[int], value: int) -> CText:
+        """An element, or so many side by side as the value has lanes."""
+        vector = self.program.types[value]
+        if isinstance(vector, Scalar) and vector.lanes > 1:
+            return c("*({}_at*)&{}", c_type(vector), self.number_at(array, index))
+        return self.number_at(array, index)
+
+    def number_at(self, array: int, index: list[int]) -> CText:
         kind, name = self.program.types[array], self.name(array)
         if isinstance(kind, List):
             return c("(({}*){}->data)[{}]", c(C_TYPES[kind.element]), name, self.name(index[0]))

@@ -21,6 +21,7 @@ class Unsupported(Exception):
 class Ability(Enum):
     ALLOCATE = "allocation"
     LISTS = "lists that grow"
+    VECTORS = "vectors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,9 @@ C_TYPES = {
     Kind.F64: "double",
 }
 ELEMENT_TYPES = {Kind.B1: "signed char", Kind.I64: "npc_i64", Kind.F64: "double"}
+
+# What vectors of GCC and clang take as numbers do. Others are a function for each lane.
+VECTOR_OPERATORS = {"add", "subtract", "multiply", "divide", "negative"}
 
 # What is the same in C and CUDA C++.
 PRIMITIVES: Mapping[str, str] = {
@@ -92,11 +96,30 @@ NPC_INLINE npc_i64 npc_span(npc_i64 a, npc_i64 b) { return a < b ? b - a : 0; }
 """
 
 
+LANE_BY_LANE = ("absolute", "sqrt")
+
+
+def vector_helpers(lanes: int) -> str:
+    """Types of vectors of doubles, in registers and in memory, and functions of them."""
+    bits = f"__attribute__((vector_size({8 * lanes})"
+    functions = [
+        f"NPC_INLINE npc_f64x{lanes} npc_{row}_{lanes}(npc_f64x{lanes} x) {{\n"
+        f"  npc_f64x{lanes} r; for (int k = 0; k < {lanes}; k++) r[k] = {PRIMITIVES[row].format('x[k]')};\n  return r;\n}}\n"
+        for row in LANE_BY_LANE
+    ]
+    return f"typedef double npc_f64x{lanes} {bits}));\ntypedef double npc_f64x{lanes}_at {bits}, aligned(8)));\n" + "".join(
+        functions
+    )
+
+
 def primitive(target: Target, row: str, operands: list[CText], kinds: list[Scalar], line: int) -> CText:
     """The expression of a row. Raises Unsupported."""
     floating = any(kind.kind in (Kind.FLOAT, Kind.F64) for kind in kinds)
     template = target.primitives.get(f"{row}.double") if floating else None
     template = template or target.primitives.get(row) or PRIMITIVES.get(row)
-    if template is None or any(kind.kind not in C_TYPES or kind.lanes != 1 for kind in kinds):
+    lanes = max((kind.lanes for kind in kinds), default=1)
+    if lanes != 1 and row not in VECTOR_OPERATORS:
+        template = f"npc_{row}_{lanes}({', '.join(['{}'] * len(kinds))})" if row in LANE_BY_LANE else None
+    if template is None or any(kind.kind not in C_TYPES for kind in kinds):
         raise Unsupported(f"{target.name} has no text for {row}", line)
     return c(template, *operands)

@@ -1,6 +1,7 @@
 """The pass that tests before a loop what its Checks need: where it holds, a version of the loop without them runs.
 
-A Check on an index needs sums of sizes that are not negative, at the least and greatest index. The conditions stand in the
+A Check on an index needs sums of sizes that are not negative, at the least and greatest index; one that asks the same in each
+iteration is asked before. The conditions stand in the
 program, before the outermost loop outside of which everything in them is known, and its first form stays for where they fail.
 """
 
@@ -10,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from npcompile.tensor_core.loop_ir.affine import Affine, Ranges
 from npcompile.tensor_core.loop_ir.clone import Cloner
-from npcompile.tensor_core.loop_ir.forms import substitute_all, walk
-from npcompile.tensor_core.loop_ir.ops import Check, Constant, For, If, Let, Place, Program, Region, Yield
+from npcompile.tensor_core.loop_ir.emit import Emitter
+from npcompile.tensor_core.loop_ir.forms import inner, results, substitute_all, walk
+from npcompile.tensor_core.loop_ir.ops import Check, For, If, Program, Region, Yield
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
-from npcompile.tensor_core.loop_ir.types import BOOL, INT
 from npcompile.tensor_core.loop_ir.value_ranges import ValueRanges
 
 MOST_CONDITIONS = 12
@@ -48,8 +49,10 @@ class Hoisting(ValueRanges):
         ranges = Ranges(dict(self.ranges.forms), dict(self.ranges.bounds))
         trial = ValueRanges(self.program, ranges, set(self.true), set(self.false), {}, dict(self.sizes), dict(self.spans))
         trial.outside = len(ranges.bounds)
+        known = sorted(invariant_conditions(op) - self.true)
+        trial.true.update(known)
         trial.op(fast)
-        if not trial.removed or not 0 < len(trial.assumed) <= MOST_CONDITIONS:
+        if not trial.removed or not 0 < len(trial.assumed) + len(known) <= MOST_CONDITIONS:
             return None
         substitute_all([fast], trial.new)
         drop_unused(self.program, [fast])
@@ -58,39 +61,25 @@ class Hoisting(ValueRanges):
             self.opaque(value)
         slow_results = [self.program.copy(value) for value in op.results]
         arms = ([fast, Yield(list(fast.results), op.at)], [replace(op, results=slow_results), Yield(slow_results, op.at)])
-        conditions, condition = Emitting(self.program, op.at).conditions(trial.assumed)
-        return [*conditions, If(condition, *arms, op.results, op.at)]
+        made = Emitter(self.program, op.at)
+        zero = made.constant(0)
+        holds = [made.let("greater_equal", sum_of(made, form), zero) for form in trial.assumed]
+        condition = made.all_of([*holds, *known])
+        return [*made.ops, If(condition, *arms, op.results, op.at)]
 
 
-@dataclass(slots=True)
-class Emitting:
-    """Sums as ops. Their atoms are sizes, so no step leaves a word."""
+def invariant_conditions(op: For) -> set[int]:
+    """What the Checks of a loop ask that does not change in it."""
+    checks = [each.condition for each in walk(op.body) if isinstance(each, Check)]
+    if not checks:
+        return set()
+    inside = {value for each in walk(op.body) for value in (*results(each), *inner(each))}
+    return set(checks) - inside - set(op.args)
 
-    program: Program
-    at: Place
 
-    def conditions(self, forms: list[Affine]) -> tuple[Region, int]:
-        """Ops for: none of these is negative."""
-        ops: Region = []
-        zero = self.constant(ops, 0)
-        found = -1
-        for form in forms:
-            holds = self.let(ops, "greater_equal", [self.sum(ops, form), zero])
-            found = holds if found < 0 else self.let(ops, "logical_and", [found, holds])
-        return ops, found
-
-    def sum(self, ops: Region, form: Affine) -> int:
-        total = self.constant(ops, form.constant)
-        for atom, factor in form.factors.items():
-            total = self.let(ops, "add" if factor > 0 else "subtract", [total, atom])
-        return total
-
-    def constant(self, ops: Region, value: int) -> int:
-        result = self.program.new(INT)
-        ops.append(Constant(result, value, self.at))
-        return result
-
-    def let(self, ops: Region, name: str, args: list[int]) -> int:
-        result = self.program.new(INT if name in ("add", "subtract") else BOOL)
-        ops.append(Let(result, name, args, self.at))
-        return result
+def sum_of(made: Emitter, form: Affine) -> int:
+    """A sum as ops. Its atoms are sizes, so no step leaves a word."""
+    total = made.constant(form.constant)
+    for atom, factor in form.factors.items():
+        total = made.let("add" if factor > 0 else "subtract", total, atom)
+    return total

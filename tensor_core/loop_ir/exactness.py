@@ -19,12 +19,15 @@ from npcompile.tensor_core.loop_ir.ops import (
     Call,
     Cfg,
     Check,
+    Constant,
+    Disjoint,
     For,
     FpCheck,
     FpClear,
     FrameState,
     If,
     Let,
+    Load,
     Op,
     Policy,
     Poll,
@@ -32,8 +35,11 @@ from npcompile.tensor_core.loop_ir.ops import (
     Region,
     Return,
     Scope,
+    Scratch,
     SideExit,
     Size,
+    Speculate,
+    Splat,
     Store,
     While,
     Yield,
@@ -61,10 +67,10 @@ def met(one: Facts | None, other: Facts | None) -> Facts | None:
 
 
 def write_only(program: Program) -> set[int]:
-    """Arrays that the program makes and only stores to: Python, which does the same again, stores the same again."""
-    ops = list(walk(program.body))
+    """Arrays of the program to which a store is no effect: Python, which does the same again, stores the same again."""
+    ops = walk(program.body)
     made = {op.result for op in ops if isinstance(op, Alloc)}
-    for op in ops:
+    for op in ops if made else ():
         match op:
             case Store(_, index, value):
                 made.difference_update((*index, value))
@@ -72,13 +78,16 @@ def write_only(program: Program) -> set[int]:
                 pass
             case _:
                 made.difference_update(uses(op))
-    return made
+    return made | {op.result for op in ops if isinstance(op, Scratch)}  # these are gone where Python goes on
 
 
 def has_effect(region: Region, only_written: set[int]) -> bool:
     """Does it do what Python must not do twice?"""
     ops = (op for op in walk(region) if isinstance(op, Store | Append))
     return any(isinstance(op, Append) or op.array not in only_written for op in ops)
+
+
+COMPUTES = (Constant, Let, Size, Load, Store, Splat, Call, Disjoint, If, For, Poll, Yield)  # what Speculate may hold
 
 
 @dataclass(slots=True)
@@ -135,6 +144,8 @@ class Exactness:
                 return met(self.region(op.then, now), self.region(op.orelse, now))
             case For():
                 return self.loop(op, op.body, now)
+            case Speculate():
+                return self.speculated(op, now)
             case While():
                 self.loop(op, op.body, now)
                 return None
@@ -149,6 +160,21 @@ class Exactness:
                 self.agains[label] = met(self.agains.get(label), now)
                 return None
         return now
+
+    def speculated(self, op: Speculate, now: Facts) -> Facts | None:
+        """What is done before the flags are looked at can be undone, and may leave only at a state from before it."""
+        self.looked(op, now)
+        undone = {each.array for each in walk(op.undo) if isinstance(each, Store)} | self.only_written
+        for each in walk(op.body):
+            if not isinstance(each, COMPUTES) or isinstance(each, Store) and each.array not in undone:
+                raise Invalid(Rule.UNDO, str(each))
+            if isinstance(each, Poll):
+                self.may_leave(each, each.state, now)
+        for each in walk(op.undo):
+            if not isinstance(each, COMPUTES) or isinstance(each, Let) and sets_flags(each.op, self.program.types[each.result]):
+                raise Invalid(Rule.UNDO, str(each))
+        effect = has_effect(op.body, self.only_written)
+        return met(Facts(frozenset() if effect else now.states, False), self.region(op.slow, now))
 
     def loop(self, op: For | While, body: Region, now: Facts) -> Facts:
         """Every iteration begins with what holds at its first and after any other."""

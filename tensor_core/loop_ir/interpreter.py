@@ -22,6 +22,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Cfg,
     Check,
     Constant,
+    Disjoint,
     For,
     FpCheck,
     FpClear,
@@ -37,8 +38,11 @@ from npcompile.tensor_core.loop_ir.ops import (
     Region,
     Return,
     Scope,
+    Scratch,
     SideExit,
     Size,
+    Speculate,
+    Splat,
     Store,
     View,
     While,
@@ -87,8 +91,10 @@ class Interpreter:
     def set(self, result: int, value: Datum) -> None:
         kind = self.program.types[result]
         match kind:
-            case Scalar():
+            case Scalar(_, 1):
                 assert type_of(value) == kind, (result, value, kind)
+            case Scalar():
+                assert isinstance(value, np.ndarray) and value.shape == (kind.lanes,), (result, value, kind)
             case Memref():
                 self.check_array(value, kind)
             case List():
@@ -138,6 +144,8 @@ class Interpreter:
                 return self.yielded(self.region(op.then if self.values[op.condition] else op.orelse), op.results)
             case For():
                 return self.loop(op)
+            case Speculate():
+                return self.speculated(op)
             case While():
                 self.set_all(op.args, self.of(op.initial))
                 while (
@@ -173,6 +181,16 @@ class Interpreter:
             self.set_all(results, left.values)
             return None
         return left
+
+    def speculated(self, op: Speculate) -> Outcome | Leaving | None:
+        left = self.region(op.body)
+        if isinstance(left, Leaving) and not self.flags & op.errors & ~self.ignored:
+            return self.yielded(left, op.results)
+        self.region(op.undo)
+        if not isinstance(left, Leaving):
+            return left
+        self.flags = 0
+        return self.yielded(self.region(op.slow), op.results)
 
     def loop(self, op: For) -> Outcome | Leaving | None:
         carried = self.of(op.initial)
@@ -216,7 +234,7 @@ class Interpreter:
             case FpCheck():
                 return self.leave(not self.flags & op.errors & ~self.ignored, op.state)
             case Store():
-                self.array(op.array)[tuple(self.of(op.index))] = self.values[op.value]
+                self.array(op.array)[self.place(op.index, op.value)] = self.values[op.value]
             case Append():
                 self.items(op.items).append(self.values[op.value])
             case _:
@@ -237,10 +255,18 @@ class Interpreter:
                     return op.result, len(self.items(op.array))
                 return op.result, self.array(op.array).shape[op.axis]
             case Load():
-                index = self.integers(op.index)
                 if isinstance(self.program.types[op.array], List):
-                    return op.result, self.items(op.array)[index[0]]
-                return op.result, self.array(op.array)[tuple(index)]
+                    return op.result, self.items(op.array)[self.integers(op.index)[0]]
+                found = self.array(op.array)[self.place(op.index, op.result)]
+                return op.result, found.copy() if isinstance(found, np.ndarray) else found
+            case Scratch():
+                return op.result, np.empty(op.elements)
+            case Splat():
+                lanes = self.program.types[op.result]
+                assert isinstance(lanes, Scalar)
+                return op.result, np.full(lanes.lanes, self.values[op.value])
+            case Disjoint():
+                return op.result, not np.shares_memory(self.array(op.one), self.array(op.other))
             case View():
                 sizes = iter(self.integers(op.sizes))
                 starts = self.integers(op.starts)
@@ -256,6 +282,12 @@ class Interpreter:
             case Call():
                 return op.result, CALLS[op.op](*self.of(op.args))
         raise AssertionError(f"not an op that runs: {op}")
+
+    def place(self, index: list[int], value: int) -> tuple[int | slice, ...]:
+        """Where an element is, or elements side by side if the value is a vector."""
+        kind, (*rest, last) = self.program.types[value], self.integers(index)
+        assert isinstance(kind, Scalar), kind
+        return (*rest, last if kind.lanes == 1 else slice(last, last + kind.lanes))
 
     def plain(self, result: int, value: Datum) -> Datum:
         """Python's number where the result is one: rows that are the machine's own take NumPy's integers too."""

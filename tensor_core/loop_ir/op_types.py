@@ -11,6 +11,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Call,
     Check,
     Constant,
+    Disjoint,
     For,
     If,
     Let,
@@ -18,7 +19,9 @@ from npcompile.tensor_core.loop_ir.ops import (
     NewList,
     Op,
     Program,
+    Scratch,
     Size,
+    Splat,
     Store,
     View,
 )
@@ -66,12 +69,18 @@ class Typing:
                 self.must(Rule.INDEX, 0 <= axis < rank, op)
                 self.must(Rule.TYPES, types[result] == INT, op)
             case Load(result, array, index):
-                self.element(op, array, index)
-                self.must(Rule.TYPES, types[result] == self.of_element(array, op), op)
+                self.element(op, array, index, types[result])
             case Store(array, index, value):
-                self.element(op, array, index)
+                self.element(op, array, index, types[value])
                 self.must(Rule.WRITEABLE, self.array(array, op).writeable, op)
-                self.must(Rule.TYPES, types[value] == self.of_element(array, op), op)
+            case Splat(result, value):
+                many = types[result]
+                self.must(Rule.TYPES, isinstance(many, Scalar) and types[value] == Scalar(many.kind), op)
+            case Disjoint(result, one_array, other_array):
+                self.array(one_array, op), self.array(other_array, op)
+                self.must(Rule.TYPES, types[result] == BOOL, op)
+            case Scratch(result, elements):
+                self.must(Rule.TYPES, self.array(result, op) == Memref(Kind.F64, 1, True, True, True) and elements > 0, op)
             case View():
                 self.view(op)
             case Alloc(result, sizes):
@@ -92,14 +101,12 @@ class Typing:
             case Check(condition) | If(condition) | Branch(condition):
                 self.must(Rule.CONDITION, types[condition] in TRUTH, op)
 
-    def of_element(self, array: int, op: Op) -> Type:
+    def element(self, op: Op, array: int, index: list[int], found: Type) -> None:
+        """One element, or a vector of elements that are side by side."""
         kind = self.types[array]
-        if isinstance(kind, Memref | List):
-            return Scalar(kind.element)
-        raise Invalid(Rule.TYPES, str(op))
-
-    def element(self, op: Op, array: int, index: list[int]) -> None:
-        kind = self.types[array]
+        if not isinstance(kind, Memref | List) or not isinstance(found, Scalar) or found.kind is not kind.element:
+            raise Invalid(Rule.TYPES, str(op))
+        self.must(Rule.TYPES, found.lanes == 1 or isinstance(kind, Memref) and kind.contiguous, op)
         self.must(Rule.INDEX, len(index) == (kind.rank if isinstance(kind, Memref) else 1), op)
         self.integers(index, op)
 

@@ -74,7 +74,10 @@ class Size(Op):
 
 @dataclass(slots=True)
 class Load(Op):
-    """An element of an array or of a list. The indices are inside: a Check has seen to it, or a pass has proved it."""
+    """An element of an array or of a list. The indices are inside: a Check has seen to it, or a pass has proved it.
+
+    Where the result is a vector, its lanes are so many elements from there on along the last axis of an array in C order.
+    """
 
     result: Result
     array: Value
@@ -84,6 +87,8 @@ class Load(Op):
 
 @dataclass(slots=True)
 class Store(Op):
+    """The same the other way round."""
+
     array: Value
     index: list[Value]
     value: Value
@@ -109,6 +114,34 @@ class Alloc(Op):
     result: Result
     sizes: list[Value]
     zeroed: bool
+    at: Place = NOWHERE
+
+
+@dataclass(slots=True)
+class Scratch(Op):
+    """Memory of the program's own for some numbers, which nothing else ever sees: an array that no recipe, View or block has."""
+
+    result: Result
+    elements: int
+    at: Place = NOWHERE
+
+
+@dataclass(slots=True)
+class Disjoint(Op):
+    """Is no byte an element of both arrays?"""
+
+    result: Result
+    one: Value
+    other: Value
+    at: Place = NOWHERE
+
+
+@dataclass(slots=True)
+class Splat(Op):
+    """A vector whose lanes all are the value."""
+
+    result: Result
+    value: Value
     at: Place = NOWHERE
 
 
@@ -277,6 +310,20 @@ class For(Op):
 
 
 @dataclass(slots=True)
+class Speculate(Op):
+    """Runs `body` without looking at flags, and looks once at its end. Where NumPy would report one of `errors` (bits of
+    FP_ERRORS), or a Poll in it leaves, `undo` puts back what was stored; then `slow` does all again and looks as it goes, or
+    Python goes on."""
+
+    errors: int
+    body: Region
+    undo: Region
+    slow: Region
+    results: list[Result]
+    at: Place = NOWHERE
+
+
+@dataclass(slots=True)
 class While(Op):
     """Repeats its body until that leaves by Break, Return or SideExit."""
 
@@ -315,7 +362,7 @@ class Cfg(Op):
 
 TERMINATORS = (Return, SideExit, Jump, Branch, Yield, Break, Again)
 OF_CFG = (Jump, Branch)
-OF_STRUCTURED = (Yield, Break, Again, If, For, While, Scope)
+OF_STRUCTURED = (Yield, Break, Again, If, For, Speculate, While, Scope)
 
 
 @dataclass(slots=True)

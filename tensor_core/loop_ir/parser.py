@@ -25,6 +25,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Region,
     Return,
     Scope,
+    Speculate,
     While,
     Yield,
 )
@@ -181,6 +182,11 @@ class Parser:
                 return While(self.label(label), args, initial, self.region(body), at)
             case ast.With([ast.withitem(ast.Call(ast.Name("scope"), [label]))], body):
                 return Scope(self.label(label), self.region(body), declared, at)
+            case ast.With(
+                [ast.withitem(ast.Call(ast.Name("speculate"), [errors]))], [ast.With(), ast.With(), ast.With()] as parts
+            ):
+                inside = [self.region(part.body) for part in parts if isinstance(part, ast.With)]
+                return Speculate(self.integer(errors), inside[0], inside[1], inside[2], declared, at)
             case ast.With([ast.withitem(ast.Call(ast.Name("cfg"), []))], body):
                 return Cfg([self.block(each) for each in body], at)
             case ast.Return(ast.expr() as value):

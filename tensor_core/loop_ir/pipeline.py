@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from npcompile.tensor_core.loop_ir.check_hoisting import hoist_checks
@@ -15,16 +16,19 @@ from npcompile.tensor_core.loop_ir.joins import join
 from npcompile.tensor_core.loop_ir.licm import hoist_invariants
 from npcompile.tensor_core.loop_ir.ops import Program
 from npcompile.tensor_core.loop_ir.peel import peel
+from npcompile.tensor_core.loop_ir.report import Report, Said
 from npcompile.tensor_core.loop_ir.simplify import simplify
+from npcompile.tensor_core.loop_ir.speculation import speculate
 from npcompile.tensor_core.loop_ir.structure import structure
 from npcompile.tensor_core.loop_ir.value_ranges import value_ranges
+from npcompile.tensor_core.loop_ir.vectorize import vectorize
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
 
 
 class Transform(Protocol):
-    """Changes a program in place. How often it fired."""
+    """Changes a program in place. How often it fired, or a report of where."""
 
-    def __call__(self, program: Program, /) -> int: ...
+    def __call__(self, program: Program, /) -> int | Report: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Pass:
     stage: Stage  # in which a program has to be
 
 
+LANES = 8  # of doubles: the widest registers of x86, and for others a few of theirs
 PASSES = (
     Pass("join", join, Stage.CFG),
     Pass("peel", peel, Stage.CFG),
@@ -43,7 +48,10 @@ PASSES = (
     Pass("value ranges", value_ranges, Stage.STRUCTURED),
     Pass("check hoisting", hoist_checks, Stage.STRUCTURED),
     Pass("floating-point status", sink_flag_checks, Stage.STRUCTURED),
+    Pass("speculate", speculate, Stage.STRUCTURED),
+    Pass("vectorize", partial(vectorize, lanes=LANES), Stage.STRUCTURED),
 )
+SCALAR_PASSES = PASSES[:-2]  # for a target without vectors, which looks at no flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,7 @@ class Ran:
     fired: int
     ops: int  # before it
     seconds: float
+    said: tuple[Said, ...] = ()
 
 
 def differentiable(program: Program) -> None:
@@ -64,20 +73,24 @@ def differentiable(program: Program) -> None:
     renumber(program)
 
 
-def run_passes(program: Program, after: Callable[[Pass], None] | None = None, without: str = "") -> list[Ran]:
-    """Run all passes on a program in place.
+def run_passes(
+    program: Program, after: Callable[[Pass], None] | None = None, without: str = "", passes: Sequence[Pass] = PASSES
+) -> list[Ran]:
+    """Run passes on a program in place.
 
     `after` is called after each, with values numbered anew. `without`: the name of one to leave out. A program that cannot be
     structured stays in blocks, and later passes leave it alone.
     """
     log = []
-    for each in PASSES:
+    for each in passes:
         if each.name == without or stage_of(program) is not each.stage:
             continue
         ops = sum(1 for _ in walk(program.body))
         began = time.perf_counter()
-        fired = each.run(program)
-        log.append(Ran(each.name, fired, ops, time.perf_counter() - began))
+        found = each.run(program)
+        seconds = time.perf_counter() - began
+        report = found if isinstance(found, Report) else Report(found)
+        log.append(Ran(each.name, report.fired, ops, seconds, tuple(report.said)))
         if after is not None:
             renumber(program)
             after(each)

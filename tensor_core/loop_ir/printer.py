@@ -6,7 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from npcompile.tensor_core.loop_ir.forms import FORMS, results
-from npcompile.tensor_core.loop_ir.ops import Block, Cfg, For, If, Op, Place, Policy, Program, Region, Return, Scope, While, Yield
+from npcompile.tensor_core.loop_ir.ops import (
+    Block,
+    Cfg,
+    For,
+    If,
+    Op,
+    Place,
+    Policy,
+    Program,
+    Region,
+    Return,
+    Scope,
+    Speculate,
+    While,
+    Yield,
+)
 from npcompile.tensor_core.loop_ir.states import (
     ErrorState,
     Fixed,
@@ -108,6 +123,12 @@ class Printer:
                 head = f"{op.kind.value}({self.name(op.start)}, {self.name(op.stop)}{self.carried(op.args, op.initial)})"
                 yield f"{indent}for {self.name(op.index)} in {head}:{where}"
                 yield from self.region(op.body, indent + INDENT)
+            case Speculate():
+                yield from self.declared(op, indent)
+                yield f"{indent}with speculate({op.errors}):{where}"
+                for name, part in (("body", op.body), ("undo", op.undo), ("slow", op.slow)):
+                    yield f"{indent + INDENT}with {name}():"
+                    yield from self.region(part, indent + 2 * INDENT)
             case While():
                 carried = self.carried(op.args, op.initial)
                 yield f"{indent}with loop({op.label}{carried}):{where}"

@@ -30,6 +30,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Region,
     Scope,
     SideExit,
+    Speculate,
     While,
     Yield,
 )
@@ -114,6 +115,9 @@ class Verifier:
                 self.agree(op.initial, op.args, op)
                 self.scoped(op.body, inner(op), (*without_yield(targets), Target(Yield, -1, op.args)))
                 self.agree(op.args, op.results, op)
+            case Speculate():
+                for part, taken in ((op.body, op.results), (op.undo, []), (op.slow, op.results)):
+                    self.scoped(part, (), (*without_yield(targets), Target(Yield, -1, taken)))
             case While():
                 self.agree(op.initial, op.args, op)
                 self.scoped(op.body, inner(op), (*without_yield(targets), Target(Again, op.label, op.args)))
@@ -199,6 +203,8 @@ def never_goes_on(op: Op) -> bool:
     match op:
         case If():
             return not any(ends_with_yield(arm) for arm in (op.then, op.orelse))
+        case Speculate(_, body):
+            return not ends_with_yield(body)
         case Scope(label, body):
             return not breaks_to(body, label)
         case While() | Cfg():

@@ -116,3 +116,16 @@ def random_arguments(seed: str) -> tuple[object, ...]:
     generator = np.random.default_rng(chosen.randrange(1 << 30))
     arrays = [generator.standard_normal(size) * chosen.choice((1.0, 1.0, 1e200)) for size in sizes]
     return (*arrays, chosen.choice((0.5, -1.5, 0.0, 1e308)), chosen.choice((0, 1, 3, 5)))
+
+
+def large_arguments(seed: str) -> tuple[object, ...]:
+    """Arrays of several vectors, sometimes one array twice; in some a number overflows late."""
+    chosen = random.Random(f"large arguments {seed}")
+    generator = np.random.default_rng(chosen.randrange(1 << 30))
+    size = chosen.choice((8, 19, 40))
+    arrays = [generator.standard_normal(size) + 2.0 for _ in range(3)]
+    if chosen.randrange(3) == 0:
+        arrays[1][size - 3] = chosen.choice((1.7e308, np.inf, 0.0))
+    if chosen.randrange(4) == 0:
+        arrays[chosen.randrange(1, 3)] = arrays[0]
+    return (*arrays, chosen.choice((0.5, -1.5)), chosen.choice((3, size)))

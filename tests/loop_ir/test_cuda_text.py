@@ -9,7 +9,7 @@ import pytest
 from npcompile.backends.cuda.loop_ir.nvrtc import Refused, compile_cubin
 from npcompile.backends.cuda.loop_ir.program import cuda_source
 from npcompile.backends.loop_ir.target import Unsupported
-from npcompile.tensor_core.loop_ir.pipeline import run_passes
+from npcompile.tensor_core.loop_ir.pipeline import SCALAR_PASSES, run_passes
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.programs import CASES, NAMES, Case
 
@@ -29,7 +29,7 @@ def test_programs_compile_for_a_device(case: Case) -> None:
         else:
             with pytest.raises(Unsupported, match="lists that grow"):
                 cuda_source(program)
-        run_passes(program)
+        run_passes(program, passes=SCALAR_PASSES)
 
 
 def test_a_refusal_says_where() -> None:

@@ -14,7 +14,7 @@ from npcompile.tensor_core.loop_ir.interpreter import interpret
 from npcompile.tensor_core.loop_ir.ops import Program
 from npcompile.tensor_core.loop_ir.outcome import Exited, Returned
 from npcompile.tensor_core.loop_ir.parser import parse_program
-from npcompile.tensor_core.loop_ir.pipeline import PASSES, run_passes
+from npcompile.tensor_core.loop_ir.pipeline import PASSES, SCALAR_PASSES, run_passes
 from npcompile.tensor_core.loop_ir.printer import print_program
 from npcompile.tensor_core.loop_ir.verifier import verify
 from npcompile.tracer.loop_ir.front_end import trace
@@ -104,7 +104,7 @@ def test_a_loop_without_checks_runs_where_sizes_allow() -> None:
     """The fast version of the product looks at no index, and at the flags once for a sum."""
     case = CASES[NAMES.index("product")]
     program = traced(case)
-    run_passes(program)
+    run_passes(program, passes=SCALAR_PASSES)
     arguments = case.arguments[0]()
     assert checks_in(program, arguments) == 3 + 3 * 2 + 3 * 2 * 4 + 3 * 2  # polls of three loops, and flags
 

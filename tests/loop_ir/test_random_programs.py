@@ -20,13 +20,13 @@ from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted
-from tests.loop_ir.generate import random_arguments, random_function
+from tests.loop_ir.generate import large_arguments, random_arguments, random_function
 
 
 def agrees(seed: str, in_c: bool) -> str:
     """Check one function. What became of it, or why it has no IR."""
     function, text = random_function(seed)
-    cases = [random_arguments(f"{seed} {k}") for k in range(4)]
+    cases = [*(random_arguments(f"{seed} {k}") for k in range(4)), large_arguments(seed)]
     try:
         program = trace(function, cases[0]).program
     except Unsupported as error:

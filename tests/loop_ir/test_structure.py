@@ -12,7 +12,7 @@ from npcompile.tensor_core.loop_ir.ops import Cfg, For, If, Program, Scope, Whil
 from npcompile.tensor_core.loop_ir.outcome import Returned
 from npcompile.tensor_core.loop_ir.parser import parse_program
 from npcompile.tensor_core.loop_ir.peel import peel
-from npcompile.tensor_core.loop_ir.pipeline import run_passes
+from npcompile.tensor_core.loop_ir.pipeline import SCALAR_PASSES, run_passes
 from npcompile.tensor_core.loop_ir.structure import structure
 from npcompile.tensor_core.loop_ir.verifier import verify
 from npcompile.tracer.loop_ir.front_end import trace
@@ -93,7 +93,7 @@ def test_its_first_iteration_is_peeled() -> None:
 def test_forms_of_the_programs(name: str, forms: dict[type, int]) -> None:
     case = CASES[NAMES.index(name)]
     program = trace(case.function, case.arguments[0]()).program
-    run_passes(program)
+    run_passes(program, passes=SCALAR_PASSES)
     found = [type(op) for op in walk(program.body)]
     kinds = [kind for kind in (For, While, Scope, If, Cfg) if kind in found and (kind is not If or If in forms)]
     assert {kind: found.count(kind) for kind in kinds} == forms

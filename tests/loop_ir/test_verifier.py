@@ -48,6 +48,27 @@ BLOCKS = """def f(n_0: int = 0):  # f.py
         with block(3, k_6=int):
             return k_6  # 5
 """
+SPECULATING = """def f(x_0: f64[1, contiguous, writeable] = 0, n_1: int = 1):  # f.py
+    old_2: f64[1, contiguous, writeable, owned] = scratch(512)
+    v3: int = constant(0)
+    frame_state(0, 8, [], {0: x_0, 1: n_1})  # 3
+    v4: f64 = load(x_0, [v3])  # 3
+    store(old_2, [v3], v4)  # 3
+    with speculate(15):  # 3
+        with body():
+            poll(0)  # 3
+            v5: f64 = load(x_0, [v3])  # 3
+            v6: f64 = add(v5, v5)  # 3
+            store(x_0, [v3], v6)  # 3
+            yield []
+        with undo():
+            v7: f64 = load(old_2, [v3])  # 3
+            store(x_0, [v3], v7)  # 3
+            yield []
+        with slow():
+            yield []
+    return None  # 4
+"""
 SABOTAGE = [
     (Rule.DEFINED_ONCE, STRUCTURED, "n_8: int = size(x_0, 0)  # 4", "n_8: int = size(x_0, 0)\n        n_8: int = size(x_0, 0)"),
     (Rule.VISIBLE, STRUCTURED, "return s_5", "return s_11"),  # of the loop's body
@@ -76,12 +97,17 @@ SABOTAGE = [
     (Rule.EFFECT, STRUCTURED, "store(x_0, [v6], s_11)  # 5", "store(x_0, [v6], s_11)\n        check(v9, 0)"),
     (Rule.EFFECT, STRUCTURED, "store(x_0, [v6], s_11)  # 5", "store(x_0, [v6], s_11)\n        poll(0)"),
     (Rule.FLAGS, STRUCTURED, "        fp_check(0, 15)  # 4\n", ""),
+    (Rule.UNDO, SPECULATING, "store(x_0, [v3], v7)", "store(old_2, [v3], v7)"),
+    (Rule.UNDO, SPECULATING, "v6: f64 = add(v5, v5)  # 3", "v6: f64 = add(v5, v5)  # 3\n            fp_check(0, 15)  # 3"),
+    (Rule.UNDO, SPECULATING, "store(x_0, [v3], v7)  # 3", "store(x_0, [v3], v7)  # 3\n            v8: f64 = add(v7, v7)"),
+    (Rule.EFFECT, SPECULATING, "    with speculate(15)", "    store(x_0, [v3], v4)\n    with speculate(15)"),
+    (Rule.FLAGS, SPECULATING, "    with speculate(15)", "    v8: f64 = add(v4, v4)\n    with speculate(15)"),
     (Rule.FLAGS, STRUCTURED, "return s_5", "v15: f64 = add(s_5, s_5)\n    return v15"),
 ]
 
 
 def test_the_programs_are_valid() -> None:
-    for text, stage in ((STRUCTURED, Stage.STRUCTURED), (BLOCKS, Stage.CFG)):
+    for text, stage in ((STRUCTURED, Stage.STRUCTURED), (SPECULATING, Stage.STRUCTURED), (BLOCKS, Stage.CFG)):
         program = parse_program(text)
         verify(program)
         assert stage_of(program) is stage

@@ -7,7 +7,7 @@ from typing import Final
 from npcompile.backends.loop_ir.target import SHARED_HELPERS, Ability, Target
 
 OUT_OF_MEMORY = -1  # what the function returns instead of the number of a way out
-PATIENCE = 1 << 16  # iterations between two looks for signals
+PATIENCE = 1 << 12  # iterations, or blocks of these, between two looks for signals
 
 HELPERS: Final = f"""typedef long long npc_i64;
 typedef unsigned long npc_size;
@@ -29,7 +29,7 @@ NPC_INLINE int npc_multiply_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return
 #if defined(__x86_64__)
 enum {{ NPC_INVALID = 1, NPC_DIVIDE = 4, NPC_OVER = 8, NPC_UNDER = 16 }};
 /* GCC makes one of two calls of __builtin_ia32_stmxcsr() with nothing but arithmetic between. */
-NPC_INLINE unsigned npc_flags(void) {{ unsigned found; __asm__ volatile("stmxcsr %0" : "=m"(found)); return found; }}
+NPC_INLINE unsigned npc_flags(void) {{ unsigned found; __asm__ volatile("stmxcsr %0" : "=m"(found) : : "memory"); return found; }}
 NPC_INLINE void npc_clear_flags(void) {{
   const unsigned cleared = npc_flags() & ~63u;
   __asm__ volatile("ldmxcsr %0" : : "m"(cleared));
@@ -44,6 +44,16 @@ NPC_INLINE void npc_clear_flags(void) {{ feclearexcept(FE_ALL_EXCEPT); }}
 #define NPC_PIN(x) __asm__ volatile("" : : "g"(x))
 #define NPC_HIDE(x) __asm__("" : "+g"(x))
 #endif
+struct npc_extent {{ char* first; char* end; }};
+NPC_INLINE struct npc_extent npc_extent(char* data, int rank, const npc_i64* n, const npc_i64* s, npc_i64 size) {{
+  struct npc_extent e = {{data, data + size}};
+  for (int axis = 0; axis < rank; axis++) {{
+    if (n[axis] == 0) {{ e.end = e.first = data; return e; }}
+    if (s[axis] < 0) e.first += (n[axis] - 1) * s[axis]; else e.end += (n[axis] - 1) * s[axis];
+  }}
+  return e;
+}}
+NPC_INLINE int npc_apart(struct npc_extent a, struct npc_extent b) {{ return a.end <= b.first || b.end <= a.first; }}
 NPC_INLINE unsigned npc_hardware(npc_i64 errors) {{
   return (errors & 1 ? NPC_DIVIDE : 0) | (errors & 2 ? NPC_OVER : 0) |
     (errors & 4 ? NPC_UNDER : 0) | (errors & 8 ? NPC_INVALID : 0);
@@ -78,16 +88,25 @@ static __attribute__((noinline, unused)) int npc_grow(struct npc_list* list) {{
   if (NPC_UNLIKELY(v->length == v->capacity) && !npc_grow(v)) return {OUT_OF_MEMORY}; \\
   ((type*)v->data)[v->length++] = x; }}
 #define NPC_LEAVE(number) return frame->way = number
-/* Four sums at once: NumPy's BLAS does not add in the order of the elements either. */
+/* 32 sums at once: NumPy's BLAS does not add in the order of the elements either. */
+typedef double npc_sums __attribute__((vector_size(64)));
+typedef double npc_sums_at __attribute__((vector_size(64), aligned(8)));
 static __attribute__((unused)) double npc_dot(char* x, npc_i64 n, npc_i64 sx, char* y, npc_i64 m, npc_i64 sy) {{
-  double s[4] = {{0, 0, 0, 0}};
+  npc_sums s0 = {{0}}, s1 = {{0}}, s2 = {{0}}, s3 = {{0}};
+  double s = 0;
   npc_i64 i = 0;
   if (sx == 8 && sy == 8) {{
     const double* const a = (double*)x; const double* const b = (double*)y;
-    for (; i + 4 <= n; i += 4) for (int k = 0; k < 4; ++k) s[k] += a[i + k] * b[i + k];
+    #define NPC_AT(p, k) (*(const npc_sums_at*)((p) + i + 8 * (k)))
+    for (; i + 32 <= n; i += 32) {{
+      s0 += NPC_AT(a, 0) * NPC_AT(b, 0); s1 += NPC_AT(a, 1) * NPC_AT(b, 1);
+      s2 += NPC_AT(a, 2) * NPC_AT(b, 2); s3 += NPC_AT(a, 3) * NPC_AT(b, 3);
+    }}
+    for (; i + 8 <= n; i += 8) s0 += NPC_AT(a, 0) * NPC_AT(b, 0);
+    s0 = (s0 + s1) + (s2 + s3);
   }}
-  for (; i < n; ++i) s[i & 3] += *(double*)(x + i * sx) * *(double*)(y + i * sy);
-  return (s[0] + s[1]) + (s[2] + s[3]);
+  for (; i < n; ++i) s += *(double*)(x + i * sx) * *(double*)(y + i * sy);
+  return (((s0[0] + s0[1]) + (s0[2] + s0[3])) + ((s0[4] + s0[5]) + (s0[6] + s0[7]))) + s;
 }}
 """
 FUNCTION: Final = """npc_i64 npc_loop(struct npc_frame* frame, const union npc_word* in, union npc_word* out) {

@@ -1,0 +1,203 @@
+"""Blocks of iterations and vectors: which loops become these, what is said of others; answers stay exact to the last write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npcompile.backends.cpu.loop_ir.program import compile_program
+from npcompile.tensor_core.loop_ir import vectorize as vectorize_module
+from npcompile.tensor_core.loop_ir.forms import all_regions, walk
+from npcompile.tensor_core.loop_ir.ops import Disjoint, For, If, LoopKind, Program, Scratch, Speculate
+from npcompile.tensor_core.loop_ir.parser import parse_program
+from npcompile.tensor_core.loop_ir.pipeline import Ran, run_passes
+from npcompile.tensor_core.loop_ir.printer import print_program
+from npcompile.tensor_core.loop_ir.verifier import Invalid, Rule, verify
+from npcompile.tracer.loop_ir.front_end import trace
+from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted
+from tests.loop_ir.programs import LARGE, numbers, with_
+
+
+def scaled(x, out, p):
+    for i in range(x.size):
+        out[i] = x[i] * p + 1.0
+
+
+def in_place(x, p):
+    for i in range(x.size):
+        x[i] = x[i] * p
+
+
+def shifted(x, out):
+    for i in range(1, x.size - 1):
+        out[i] = np.sqrt(abs(x[i - 1])) - x[i + 1] / x[i]
+
+
+def columns(a, b, c):
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            s = 0.0
+            for k in range(a.shape[1]):
+                s += a[i, k] * b[k, j]
+            c[i, j] = s
+
+
+def row_above(a):
+    for i in range(1, a.shape[0]):
+        for j in range(a.shape[1]):
+            a[i, j] = a[i - 1, j] * 0.5 + a[i, j]
+
+
+def prefix(x):
+    for i in range(1, x.size):
+        x[i] = x[i - 1] + x[i]
+
+
+def down_columns(a, out):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[j, i] = a[j, i] * 2.0
+
+
+def histogram(x, k, out):
+    for i in range(x.size):
+        out[k[i]] = out[k[i]] + x[i]
+
+
+def positions(x):
+    for i in range(x.size):
+        x[i] = i * 2.0
+
+
+def optimized(function: FunctionType, arguments: tuple[Any, ...], without: str = "") -> tuple[Program, dict[str, Ran]]:
+    program = trace(function, arguments).program
+    ran = run_passes(program, lambda _: verify(program), without)
+    assert parse_program(print_program(program)) == program
+    return program, {each.name: each for each in ran}
+
+
+def agrees(function: FunctionType, program: Program, make: Callable[[], tuple[Any, ...]], in_c: bool = True) -> None:
+    """Also with errors raised, where Python must find no store that it has not come to; and left at some Checks and Polls."""
+    loop = compile_program(program) if in_c else None
+    for mode in ("warn", "raise", "ignore"):
+        with np.errstate(all=mode):
+            wanted = happened(function, make())
+            count = checks_in(program, make())
+            for leave_at in (-1, *range(0, count, 1 + count // 20)):
+                got = happened(interpreted(function, program, leave_at), make())
+                assert got.same(wanted), (mode, leave_at, got, wanted)
+                if loop is not None:
+                    got = happened(compiled(function, loop, leave_at), make())
+                    assert got.same(wanted), (mode, leave_at, got, wanted)
+
+
+VECTORS = [
+    (scaled, [lambda n=n: (numbers(n), np.zeros(n), 0.5) for n in (0, 1, 7, 8, 9, 24, 530, 1100)]),
+    (scaled, [lambda: (with_(numbers(700), 600, LARGE), np.zeros(700), 10.0)]),
+    (scaled, [lambda: (with_(numbers(20), 11, np.inf), np.zeros(15), 0.0)]),
+    (in_place, [lambda n=n: (numbers(n), 0.5) for n in (7, 21, 600)]),
+    (in_place, [lambda: (with_(numbers(600), 555, LARGE), 2.0)]),
+    (shifted, [lambda n=n: (numbers(n), np.zeros(n)) for n in (1, 2, 10, 11, 40)]),
+    (shifted, [lambda: (with_(numbers(40), 17, 0.0), np.zeros(40))]),
+    (columns, [lambda n=n: (numbers(2, 3), numbers(3, n), np.zeros((2, n))) for n in (1, 8, 70, 93)]),
+    (columns, [lambda: (with_(numbers(3, 4), (1, 2), LARGE), 10 * numbers(4, 20), np.zeros((3, 20)))]),
+    (row_above, [lambda n=n: (numbers(4, n),) for n in (1, 9, 40)]),
+]
+
+
+@pytest.mark.parametrize(("function", "makes"), VECTORS, ids=[f"{k}-{f.__name__}" for k, (f, _) in enumerate(VECTORS)])
+def test_vectors_are_exact(function: FunctionType, makes: list[Callable[[], tuple[Any, ...]]]) -> None:
+    program, ran = optimized(function, makes[0]())
+    assert ran["vectorize"].fired and ran["speculate"].fired
+    assert any(isinstance(op, For) and op.kind is LoopKind.SIMD for op in walk(program.body))
+    for make in makes:
+        agrees(function, program, make)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "reason"),
+    [
+        (prefix, (numbers(20),), "iterations that need what others store"),
+        (down_columns, (numbers(9, 9).T, np.zeros((9, 9)).T), "elements that are not side by side in memory"),
+        (positions, (np.zeros(9),), "the loop's index as a number"),
+        (histogram, (numbers(9), np.arange(9), np.zeros(9)), "FrameState in the loop"),
+    ],
+)
+def test_a_pass_says_why_not(function: FunctionType, arguments: tuple[Any, ...], reason: str) -> None:
+    program, ran = optimized(function, arguments)
+    said = {each.reason for each in ran["vectorize"].said}
+    assert reason in said, said
+    assert all(each.at.line for each in ran["vectorize"].said)
+    agrees(function, program, lambda: tuple(x.copy(order="K") for x in arguments))
+
+
+def test_stores_at_indices_from_memory_are_not_undone() -> None:
+    _, ran = optimized(histogram, (numbers(9), np.arange(9), np.zeros(9)))
+    assert not ran["speculate"].fired and "Check in the loop" in {each.reason for each in ran["speculate"].said}
+
+
+@pytest.mark.parametrize("offset", [-3, -1, 0, 1, 2, 25])
+def test_arrays_that_share_memory(offset: int) -> None:
+    """What an iteration stores is read by later ones where the arrays overlap, as in Python."""
+
+    def run(call: Callable[..., Any]) -> np.ndarray:
+        memory = numbers(60)
+        call(memory[5:25], memory[5 + offset : 25 + offset], 0.5)
+        return memory
+
+    program, _ = optimized(scaled, (numbers(20), np.zeros(20), 0.5))
+    wanted = run(scaled)
+    assert np.array_equal(run(interpreted(scaled, program)), wanted)
+    assert np.array_equal(run(compiled(scaled, compile_program(program))), wanted)
+
+
+def test_without_the_question_for_shared_memory_answers_differ() -> None:
+    program, _ = optimized(scaled, (numbers(20), np.zeros(20), 0.5))
+    asked = {op.result for op in walk(program.body) if isinstance(op, Disjoint)}
+    for region in all_regions(program.body):
+        for k, op in enumerate(region):
+            if isinstance(op, If) and op.condition in asked:
+                region[k : k + 1] = op.then[:-1]
+    memory, same = numbers(60), numbers(60)
+    interpreted(scaled, program)(memory[5:25], memory[6:26], 0.5)
+    scaled(same[5:25], same[6:26], 0.5)
+    assert not np.array_equal(memory, same)
+
+
+def test_without_undo_writes_are_left_behind() -> None:
+    program, _ = optimized(scaled, (numbers(20), np.zeros(20), 0.5))
+    for op in walk(program.body):
+        if isinstance(op, Speculate):
+            op.undo[:] = op.undo[-1:]
+    with pytest.raises(Invalid) as caught:
+        verify(program)
+    assert caught.value.rule is Rule.UNDO
+    arguments = (with_(numbers(20), 11, LARGE), np.zeros(20), 10.0)
+    with np.errstate(all="raise"):
+        assert not happened(interpreted(scaled, program), arguments).same(happened(scaled, arguments))
+
+
+@pytest.mark.parametrize("name", ["speculate", "vectorize"])
+def test_without_a_pass_there_are_none_of_its_ops(name: str) -> None:
+    program, _ = optimized(columns, (numbers(2, 3), numbers(3, 20), np.zeros((2, 20))), without=name)
+    found = [
+        op for op in walk(program.body) if isinstance(op, Speculate | Scratch) or isinstance(op, For) and op.kind is LoopKind.SIMD
+    ]
+    assert not any(isinstance(op, For) for op in found) if name == "vectorize" else not found
+    agrees(columns, program, lambda: (numbers(2, 3), numbers(3, 20), np.zeros((2, 20))))
+
+
+def test_a_column_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sabotage: without its last strips a loop leaves elements out."""
+    monkeypatch.setattr(vectorize_module.Strips, "overlapping", lambda self, start: None)
+    with pytest.raises(Invalid) as caught:  # also those that put back what was stored
+        optimized(scaled, (numbers(20), np.zeros(20), 0.5))
+    assert caught.value.rule is Rule.UNDO
+    program = trace(scaled, (numbers(20), np.zeros(20), 0.5)).program
+    run_passes(program)
+    with pytest.raises(AssertionError):
+        agrees(scaled, program, lambda: (numbers(20), np.zeros(20), 0.5), in_c=False)
