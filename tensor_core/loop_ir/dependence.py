@@ -79,6 +79,8 @@ def pairs_apart(loop: For, program: Program, places: Places, fresh: Fresh) -> li
     ops = walk(loop.body)
     accesses = [op for op in ops if isinstance(op, Load | Store)]
     inside = {value for op in ops for value in (*results(op), *inner(op))}  # without the loop's own index
+    if any(op.array in inside for op in accesses):
+        raise Declined("an array that is another one from iteration to iteration")
     needed: dict[tuple[int, int], None] = {}
     for store in accesses:
         if type(store) is not Store:

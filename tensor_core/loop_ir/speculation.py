@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.emit import Emitter
 from npcompile.tensor_core.loop_ir.exactness import COMPUTES, write_only
-from npcompile.tensor_core.loop_ir.forms import regions, results, uses, walk
+from npcompile.tensor_core.loop_ir.forms import inner, regions, results, uses, walk
 from npcompile.tensor_core.loop_ir.fp_status import strip
 from npcompile.tensor_core.loop_ir.ops import (
     Constant,
@@ -86,7 +86,7 @@ class Speculation:
         if unknown := [each for each in inside if not isinstance(each, (*COMPUTES, FrameState, FpCheck))]:
             raise Declined(f"{type(unknown[0]).__name__} in the loop")
         top = {id(each) for each in op.body}
-        own = {value for each in op.body for value in results(each)}
+        own = {value for each in (op, *inside) for value in (*results(each), *inner(each))}
         found = []
         for each in inside:
             if type(each) is not Store or each.array in self.only_written:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.dependence import Fresh, Places, fresh_of, pairs_apart, places_of
 from npcompile.tensor_core.loop_ir.emit import Emitter
-from npcompile.tensor_core.loop_ir.forms import inner, regions, results, walk
+from npcompile.tensor_core.loop_ir.forms import regions, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Constant,
     For,
@@ -72,8 +72,6 @@ class Vectorizing:
             analysis = Lanes(self.program, op, self.places)
             analysis.run()
             apart = pairs_apart(op, self.program, self.places, self.fresh)
-            if any(pair.intersection(analysis.inside) for pair in map(set, apart)):
-                raise Declined("an array that is made in the loop")
         except Declined as error:
             self.report.decline(op.at, error.reason)
             return None
@@ -167,11 +165,9 @@ class Lanes:
     op: For
     places: Places
     vectors: set[int] = field(default_factory=set)
-    inside: set[int] = field(default_factory=set)
 
     def run(self) -> None:
         """Raises Declined."""
-        self.inside = {value for each in walk(self.op.body) for value in (*results(each), *inner(each))}
         count = -1
         while count != len(self.vectors):  # what an inner loop carries is known when its body is
             count = len(self.vectors)
