@@ -6,13 +6,12 @@ While's at the end of its body. An exit is a label at the end of the function, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from npcompile.backends.loop_ir.c_text import CText, c, joined
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.target import C_TYPES, ELEMENT_TYPES, Ability, Target, Unsupported, primitive, vector_helpers
-from npcompile.tensor_core.loop_ir.forms import inner, results, uses, walk
+from npcompile.tensor_core.loop_ir.forms import REGIONS, inner, results, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     FP_ERRORS,
     Again,
@@ -60,7 +59,7 @@ RANKS = range(1, 9)
 def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]:
     """The lines of a unit for a program, and its ways out. Raises Unsupported with the user's line."""
     printer = Statements(program, target, side_exits(program))
-    return list(printer.unit()), printer.ways
+    return printer.unit(), printer.ways
 
 
 def c_type(kind: Type, line: int = 0) -> CText:
@@ -98,76 +97,88 @@ class Statements:
     undone: list[Undo] = field(default_factory=list)  # of those that were
     temporaries: int = 0
     names: dict[int, CText] = field(default_factory=dict)
+    lines: list[CText] = field(default_factory=list)
 
     # --- the unit
 
-    def unit(self) -> Iterator[CText]:
-        yield CText(self.target.helpers)
-        ranks = {kind.rank for kind in self.program.types if isinstance(kind, Memref)}
-        for rank in sorted(ranks):
-            yield c("struct npc_array{} {{ char* data; npc_i64 owner, is_view, n[{}], s[{}]; }};", rank, rank, rank)
+    def unit(self) -> list[CText]:
+        self.params()
+        self.region(self.program.body)
+        self.undoing()
+        body, self.lines = self.lines, []
+        self.lines.append(CText(self.target.helpers))
+        self.types()
+        self.lines.append(CText(self.target.function))
+        self.declarations()
+        self.lines += body
+        for way in sorted(self.used):
+            self.line("exit_{}:;", way)
+            self.leave(way)
+        self.line("}}")
+        return self.lines
+
+    def line(self, template: str, *parts: CText | int) -> None:
+        self.lines.append(c(template, *parts))
+
+    def types(self) -> None:
+        for rank in sorted({kind.rank for kind in self.program.types if isinstance(kind, Memref)}):
+            self.line("struct npc_array{} {{ char* data; npc_i64 owner, is_view, n[{}], s[{}]; }};", rank, rank, rank)
         for lanes in sorted({kind.lanes for kind in self.program.types if isinstance(kind, Scalar) and kind.lanes > 1}):
             if Ability.VECTORS not in self.target.abilities:
                 raise Unsupported(f"{self.target.name} has no {Ability.VECTORS.value}", 0)
-            yield CText(vector_helpers(lanes))
-        body = [*self.params(), *self.region(self.program.body), *self.undoing()]
-        yield CText(self.target.function)
-        yield from self.declarations()
-        yield from body
-        for way in sorted(self.used):
-            yield c("exit_{}:;", way)
-            yield from self.leave(way)
-        yield c("}}")
+            self.lines.append(CText(vector_helpers(lanes)))
 
-    def declarations(self) -> Iterator[CText]:
+    def declarations(self) -> None:
         of: dict[Type, list[CText]] = {}
         for value in self.values():
             of.setdefault(self.program.types[value], []).append(self.name(value))
         for kind, names in of.items():
-            yield c("  {} {};", c_type(kind), joined(", *" if isinstance(kind, List) else ", ", names))
+            self.line("  {} {};", c_type(kind), joined(", *" if isinstance(kind, List) else ", ", names))
         for op in walk(self.program.body):
             if type(op) is Scratch:
-                yield c("  double s{}[{}];", op.result, op.elements)
+                self.line("  double s{}[{}];", op.result, op.elements)
 
     def values(self) -> list[int]:
-        found = dict.fromkeys(param.value for param in self.program.params)
+        found = [param.value for param in self.program.params]
         for op in walk(self.program.body):
-            found |= dict.fromkeys((*results(op), *inner(op)))
+            found += results(op)
+            if type(op) in REGIONS:
+                found += inner(op)
             if isinstance(op, Cfg):
-                found |= dict.fromkeys(arg for block in op.blocks for arg in block.args)
-        return list(found)
+                found += [arg for block in op.blocks for arg in block.args]
+        return list(dict.fromkeys(found))
 
-    def params(self) -> Iterator[CText]:
+    def params(self) -> None:
         word = 0
         for number, param in enumerate(self.program.params):
             name, kind = self.name(param.value), self.program.types[param.value]
             match kind:
                 case Scalar():
-                    yield c("  {} = in[{}].{};", name, word, field_of(kind))
+                    self.line("  {} = in[{}].{};", name, word, field_of(kind))
                 case Memref(_, rank):
-                    yield c("  {}.data = in[{}].p; {}.owner = {}; {}.is_view = 0;", name, word, name, number, name)
+                    self.line("  {}.data = in[{}].p; {}.owner = {}; {}.is_view = 0;", name, word, name, number, name)
                     for axis in range(rank):
                         sizes = (name, axis, word + 3 + axis, name, axis, word + 3 + rank + axis)
-                        yield c("  {}.n[{}] = in[{}].i; {}.s[{}] = in[{}].i;", *sizes)
+                        self.line("  {}.n[{}] = in[{}].i; {}.s[{}] = in[{}].i;", *sizes)
                 case _:
                     raise Unsupported(f"an argument of type {kind}", 0)
             word += words_of(kind)
 
-    def leave(self, number: int) -> Iterator[CText]:
+    def leave(self, number: int) -> None:
         for leaf in self.ways.found[number].leaves:
             name, word = self.name(leaf.value), leaf.word
             match leaf.kind:
                 case Scalar():
-                    yield c("  out[{}].{} = {};", word, field_of(leaf.kind), name)
+                    self.line("  out[{}].{} = {};", word, field_of(leaf.kind), name)
                 case List():
-                    yield c("  out[{}].p = (char*){};", word, name)
+                    self.line("  out[{}].p = (char*){};", word, name)
                 case Memref(_, rank):
-                    yield c("  out[{}].p = {}.data; out[{}].i = {}.owner;", word, name, word + 1, name)
-                    yield c("  out[{}].i = {}.is_view;", word + 2, name)
+                    self.line("  out[{}].p = {}.data; out[{}].i = {}.owner;", word, name, word + 1, name)
+                    self.line("  out[{}].i = {}.is_view;", word + 2, name)
                     for axis in range(rank):
                         sizes = (word + 3 + axis, name, axis, word + 3 + rank + axis, name, axis)
-                        yield c("  out[{}].i = {}.n[{}]; out[{}].i = {}.s[{}];", *sizes)
-        yield c("  NPC_LEAVE({});", number)
+                        self.line("  out[{}].i = {}.n[{}]; out[{}].i = {}.s[{}];", *sizes)
+        self.line("  NPC_LEAVE({});", number)
 
     def name(self, value: int) -> CText:
         found = self.names.get(value)
@@ -175,10 +186,10 @@ class Statements:
             found = self.names[value] = CText(f"v{value}")
         return found
 
-    def set(self, value: int, text: CText) -> CText:
-        return c("  {} = {};", self.name(value), text)
+    def set(self, value: int, text: CText) -> None:
+        self.line("  {} = {};", self.name(value), text)
 
-    def moved(self, values: list[int], into: list[int]) -> Iterator[CText]:
+    def moved(self, values: list[int], into: list[int]) -> None:
         """All at once: a value that is read after another move has overwritten it is kept first."""
         moves = [(value, taker) for value, taker in zip(values, into, strict=True) if value != taker]
         kept: dict[int, CText] = {}
@@ -189,88 +200,88 @@ class Statements:
                 kept[value] = c("t{}", self.temporaries)
             overwritten.add(taker)
         if kept:
-            yield c("  {{")
+            self.line("  {{")
         for value, text in kept.items():
-            yield c("  const {} {} = {};", c_type(self.program.types[value]), text, self.name(value))
+            self.line("  const {} {} = {};", c_type(self.program.types[value]), text, self.name(value))
         for value, taker in moves:
-            yield self.set(taker, kept.get(value) or self.name(value))
+            self.set(taker, kept.get(value) or self.name(value))
         if kept:
-            yield c("  }}")
+            self.line("  }}")
 
     # --- control
 
-    def region(self, region: Region) -> Iterator[CText]:
+    def region(self, region: Region) -> None:
         for op in region:
-            yield from self.op(op)
+            self.op(op)
 
-    def op(self, op: Op) -> Iterator[CText]:
+    def op(self, op: Op) -> None:
         match op:
             case If():
                 self.takers.append(op.results)
-                yield c("  if ({}) {{", self.name(op.condition))
-                yield from self.region(op.then)
-                yield c("  }} else {{")
-                yield from self.region(op.orelse)
-                yield c("  }}")
+                self.line("  if ({}) {{", self.name(op.condition))
+                self.region(op.then)
+                self.line("  }} else {{")
+                self.region(op.orelse)
+                self.line("  }}")
                 self.takers.pop()
             case For():
-                yield from self.loop(op)
+                self.loop(op)
             case Speculate():
-                yield from self.speculated(op)
+                self.speculated(op)
             case While():
-                yield from self.moved(op.initial, op.args)
+                self.moved(op.initial, op.args)
                 self.args[op.label] = op.args
-                yield c("  for (;;) {{")
-                yield from self.region(op.body)
-                yield c("  again_{}:;", op.label)
-                yield c("  }}")
+                self.line("  for (;;) {{")
+                self.region(op.body)
+                self.line("  again_{}:;", op.label)
+                self.line("  }}")
             case Scope():
                 self.results[op.label] = op.results
-                yield from self.region(op.body)
-                yield c("  leave_{}:;", op.label)
+                self.region(op.body)
+                self.line("  leave_{}:;", op.label)
             case Yield():
-                yield from self.pinned()
-                yield from self.moved(op.values, self.takers[-1])
+                self.pinned()
+                self.moved(op.values, self.takers[-1])
             case Break():
-                yield from self.pinned()
-                yield from self.moved(op.values, self.results[op.target])
-                yield c("  goto leave_{};", op.target)
+                self.pinned()
+                self.moved(op.values, self.results[op.target])
+                self.line("  goto leave_{};", op.target)
             case Again():
-                yield from self.pinned()
-                yield from self.moved(op.values, self.args[op.target])
-                yield c("  goto again_{};", op.target)
+                self.pinned()
+                self.moved(op.values, self.args[op.target])
+                self.line("  goto again_{};", op.target)
             case Cfg() | Jump() | Branch():
-                yield from self.blocks(op)
+                self.blocks(op)
             case Return():
                 number = self.ways.of_return[id(op)]
-                yield from self.leave(number)
+                self.leave(number)
             case SideExit():
-                yield c("  goto {};", self.exit(op.state))
+                self.line("  goto {};", self.exit(op.state))
             case _:
-                yield from self.plain(op)
+                self.plain(op)
 
-    def loop(self, op: For) -> Iterator[CText]:
-        yield from self.moved(op.initial, op.args)
+    def loop(self, op: For) -> None:
+        self.moved(op.initial, op.args)
         index, start, stop = map(self.name, (op.index, op.start, op.stop))
-        yield c("  for ({} = {}; {} < {}; ++{}) {{", index, start, index, stop, index)
+        self.line("  for ({} = {}; {} < {}; ++{}) {{", index, start, index, stop, index)
         self.takers.append(op.args)
-        yield from self.region(op.body)
+        self.region(op.body)
         self.takers.pop()
-        yield c("  }}")
-        yield from self.moved(op.args, op.results)
+        self.line("  }}")
+        self.moved(op.args, op.results)
 
-    def speculated(self, op: Speculate) -> Iterator[CText]:
+    def speculated(self, op: Speculate) -> None:
         self.takers.append(op.results)
         self.undos.append(Undo(op.undo))
-        yield from self.region(op.body)
+        self.region(op.body)
         self.undone.append(self.undos.pop())
-        yield c("  if ({}) {{", self.raised(op.errors))
+        self.line("  if ({}) {{", self.raised(op.errors))
         self.takers.append([])
-        yield from self.region(op.undo)
+        self.region(op.undo)
         self.takers.pop()
-        yield c("  npc_clear_flags();")
-        yield from self.region(op.slow)
-        yield c("  }}")
+        self.line("  npc_clear_flags();")
+        self.region(op.slow)
+        self.line("  }}")
         self.takers.pop()
 
     def raised(self, errors: int) -> CText:
@@ -278,33 +289,33 @@ class Statements:
         bits = joined(" | ", [c(f"NPC_{name.upper()}") for name, bit in FP_ERRORS.items() if errors & bit])
         return c("NPC_UNLIKELY(npc_flags() & reported & ({}))", bits)
 
-    def undoing(self) -> Iterator[CText]:
+    def undoing(self) -> None:
         """Ways out of the bodies of Speculates."""
         for number, undo in enumerate(self.undone):
             for way in undo.ways:
-                yield c("undo_{}_{}:;", number, way)
+                self.line("undo_{}_{}:;", number, way)
                 self.takers.append([])
-                yield from self.region(undo.region)
+                self.region(undo.region)
                 self.takers.pop()
-                yield c("  goto exit_{};", way)
+                self.line("  goto exit_{};", way)
 
-    def blocks(self, op: Cfg | Jump | Branch) -> Iterator[CText]:
+    def blocks(self, op: Cfg | Jump | Branch) -> None:
         match op:
             case Cfg(blocks):
                 self.args |= {block.label: block.args for block in blocks}
                 for block in blocks:
-                    yield c("  block_{}:;", block.label)
-                    yield from self.region(block.ops)
+                    self.line("  block_{}:;", block.label)
+                    self.region(block.ops)
             case Jump(target, args):
-                yield from self.moved(args, self.args[target])
-                yield c("  goto block_{};", target)
+                self.moved(args, self.args[target])
+                self.line("  goto block_{};", target)
             case Branch(condition, then, then_args, orelse, else_args):
-                yield c("  if ({}) {{", self.name(condition))
-                yield from self.moved(then_args, self.args[then])
-                yield c("  goto block_{};", then)
-                yield c("  }}")
-                yield from self.moved(else_args, self.args[orelse])
-                yield c("  goto block_{};", orelse)
+                self.line("  if ({}) {{", self.name(condition))
+                self.moved(then_args, self.args[then])
+                self.line("  goto block_{};", then)
+                self.line("  }}")
+                self.moved(else_args, self.args[orelse])
+                self.line("  goto block_{};", orelse)
 
     def exit(self, state: int) -> CText:
         """The label of a way out."""
@@ -315,7 +326,7 @@ class Statements:
         self.undos[-1].ways[number] = None
         return c("undo_{}_{}", len(self.undone), number)
 
-    def pinned(self) -> Iterator[CText]:
+    def pinned(self) -> None:
         """Ops that may set flags are computed before the flags are looked at, also where nothing reads their results.
 
         What an iteration hands to the next counts as unread: this may not read it, and the last iteration has no next.
@@ -325,65 +336,64 @@ class Statements:
             for each in self.flagged:
                 (result,) = results(each)
                 if result not in read:
-                    yield c("  NPC_PIN({});", self.name(result))
+                    self.line("  NPC_PIN({});", self.name(result))
         self.flagged = []
 
     # --- ops without regions
 
-    def plain(self, op: Op) -> Iterator[CText]:
+    def plain(self, op: Op) -> None:
         line = op.at.line  # type: ignore[attr-defined]
         match op:
             case FrameState():
                 pass
             case Check(condition, state):
-                yield c("  if (NPC_UNLIKELY(!{})) goto {};", self.name(condition), self.exit(state))
+                self.line("  if (NPC_UNLIKELY(!{})) goto {};", self.name(condition), self.exit(state))
             case Poll(state):
-                yield c("  NPC_POLL({});", self.exit(state))
+                self.line("  NPC_POLL({});", self.exit(state))
             case FpClear():
                 if self.target.checks_flags:
-                    yield from self.pinned()
-                    yield c("  npc_clear_flags();")
+                    self.pinned()
+                    self.line("  npc_clear_flags();")
             case FpCheck(state, errors):
-                yield from self.pinned()
+                self.pinned()
                 if self.target.checks_flags and errors:
-                    yield c("  if ({}) goto {};", self.raised(errors), self.exit(state))
+                    self.line("  if ({}) goto {};", self.raised(errors), self.exit(state))
             case Constant(result, value):
-                yield self.set(result, number(value))
+                self.set(result, number(value))
                 if self.program.types[result] == F64 and self.target.checks_flags:
-                    yield c("  NPC_HIDE({});", self.name(result))
+                    self.line("  NPC_HIDE({});", self.name(result))
             case Let(result, row, args):
                 kinds = [kind for arg in args if isinstance(kind := self.program.types[arg], Scalar)]
-                yield self.set(result, primitive(self.target, row, [self.name(arg) for arg in args], kinds, line))
+                self.set(result, primitive(self.target, row, [self.name(arg) for arg in args], kinds, line))
                 if sets_flags(row, self.program.types[result]):
                     self.flagged.append(op)
                 if row == "to_f64" and self.target.checks_flags:
                     # A compiler sets no flags for what it computes itself: NumPy's numbers are never known to it.
-                    yield c("  NPC_HIDE({});", self.name(result))
+                    self.line("  NPC_HIDE({});", self.name(result))
             case Call(result, routine, args):
-                yield self.set(result, c("npc_{}({})", c(routine), joined(", ", self.vectors(args))))
+                self.set(result, c("npc_{}({})", c(routine), joined(", ", map(self.vector, args))))
                 self.flagged.append(op)
             case Size() | Load() | Store() | View():
-                yield from self.memory(op)
+                self.memory(op)
             case Alloc():
-                yield from self.alloc(op, line)
+                self.alloc(op, line)
             case Splat(result, value):
                 # A number with a vector becomes one. Less 0 it is itself, -0.0 too.
-                yield self.set(result, c("{} - ({}){{}}", self.name(value), c_type(self.program.types[result])))
+                self.set(result, c("{} - ({}){{}}", self.name(value), c_type(self.program.types[result])))
             case Disjoint(result, one, other):
-                yield self.set(result, c("npc_apart({}, {})", *map(self.extent, (one, other))))
+                self.set(result, c("npc_apart({}, {})", *map(self.extent, (one, other))))
             case Scratch(result, elements):
                 name = self.name(result)
-                yield c("  {}.data = (char*)s{}; {}.owner = 0; {}.is_view = 0;", name, result, name, name)
-                yield c("  {}.n[0] = {}; {}.s[0] = 8;", name, elements, name)
+                self.line("  {}.data = (char*)s{}; {}.owner = 0; {}.is_view = 0;", name, result, name, name)
+                self.line("  {}.n[0] = {}; {}.s[0] = 8;", name, elements, name)
             case NewList() | Append():
-                yield from self.lists(op, line)
+                self.lists(op, line)
             case _:
                 raise Unsupported(f"{type(op).__name__}", line)
 
-    def vectors(self, args: list[int]) -> Iterator[CText]:
-        for arg in args:
-            name = self.name(arg)
-            yield c("{}.data, {}.n[0], {}.s[0]", name, name, name)
+    def vector(self, value: int) -> CText:
+        name = self.name(value)
+        return c("{}.data, {}.n[0], {}.s[0]", name, name, name)
 
     def extent(self, array: int) -> CText:
         """Where an array's elements begin and end."""
@@ -392,18 +402,18 @@ class Statements:
         size = c("sizeof({})", c(ELEMENT_TYPES[kind.element]))
         return c("npc_extent({}.data, {}, {}.n, {}.s, {})", name, kind.rank, name, name, size)
 
-    def memory(self, op: Size | Load | Store | View) -> Iterator[CText]:
+    def memory(self, op: Size | Load | Store | View) -> None:
         kind = self.program.types[op.array]
         match op:
             case Size(result, array, axis):
                 field_text = "{} = {}->length" if isinstance(kind, List) else f"{{}} = {{}}.n[{axis}]"
-                yield c(f"  {field_text};", self.name(result), self.name(array))
+                self.line(f"  {field_text};", self.name(result), self.name(array))
             case Load(result, array, index):
-                yield self.set(result, self.element(array, index, result))
+                self.set(result, self.element(array, index, result))
             case Store(array, index, value):
-                yield c("  {} = {};", self.element(array, index, value), self.name(value))
+                self.line("  {} = {};", self.element(array, index, value), self.name(value))
             case View():
-                yield from self.view(op)
+                self.view(op)
 
     def element(self, array: int, index: list[int], value: int) -> CText:
         """An element, or so many side by side as the value has lanes."""
@@ -426,36 +436,36 @@ class Statements:
         offsets = [c("{} * {}.s[{}]", self.name(i), name, axis) for axis, i in enumerate(index)]
         return c("*({}*)({}.data + {})", element, name, joined(" + ", offsets))
 
-    def view(self, op: View) -> Iterator[CText]:
+    def view(self, op: View) -> None:
         name, base = self.name(op.result), self.name(op.array)
         offsets = [c("{} * {}.s[{}]", self.name(start), base, axis) for axis, start in enumerate(op.starts)]
         data = (name, base, joined(" + ", offsets), name, base, name)
-        yield c("  {}.data = {}.data + {}; {}.owner = {}.owner; {}.is_view = 1;", *data)
+        self.line("  {}.data = {}.data + {}; {}.owner = {}.owner; {}.is_view = 1;", *data)
         kept = [axis for axis, is_kept in enumerate(op.kept) if is_kept]
         for k, (axis, size) in enumerate(zip(kept, op.sizes, strict=True)):
-            yield c("  {}.n[{}] = {}; {}.s[{}] = {}.s[{}];", name, k, self.name(size), name, k, base, axis)
+            self.line("  {}.n[{}] = {}; {}.s[{}] = {}.s[{}];", name, k, self.name(size), name, k, base, axis)
 
-    def alloc(self, op: Alloc, line: int) -> Iterator[CText]:
+    def alloc(self, op: Alloc, line: int) -> None:
         if Ability.ALLOCATE not in self.target.abilities:
             raise Unsupported(f"{self.target.name} has no {Ability.ALLOCATE.value}", line)
         kind, name = self.program.types[op.result], self.name(op.result)
         assert isinstance(kind, Memref), kind
         stride = c("(npc_i64)sizeof({})", c(ELEMENT_TYPES[kind.element]))
         for axis in reversed(range(kind.rank)):
-            yield c("  {}.n[{}] = {}; {}.s[{}] = {};", name, axis, self.name(op.sizes[axis]), name, axis, stride)
+            self.line("  {}.n[{}] = {}; {}.s[{}] = {};", name, axis, self.name(op.sizes[axis]), name, axis, stride)
             stride = c("{}.s[{}] * {}.n[{}]", name, axis, name, axis)
-        yield c("  NPC_ALLOCATE({}, {}, {});", name, stride, int(op.zeroed))
+        self.line("  NPC_ALLOCATE({}, {}, {});", name, stride, int(op.zeroed))
 
-    def lists(self, op: NewList | Append, line: int) -> Iterator[CText]:
+    def lists(self, op: NewList | Append, line: int) -> None:
         if Ability.LISTS not in self.target.abilities:
             raise Unsupported(f"{self.target.name} has no {Ability.LISTS.value}", line)
         match op:
             case NewList(result):
-                yield c("  NPC_NEW_LIST({});", self.name(result))
+                self.line("  NPC_NEW_LIST({});", self.name(result))
             case Append(items, value):
                 kind = self.program.types[items]
                 assert isinstance(kind, List), kind
-                yield c("  NPC_APPEND({}, {}, {});", c(C_TYPES[kind.element]), self.name(items), self.name(value))
+                self.line("  NPC_APPEND({}, {}, {});", c(C_TYPES[kind.element]), self.name(items), self.name(value))
 
 
 def field_of(kind: Scalar) -> CText:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.ops import Constant, Disjoint, Let, Op, Place, Program, Region
-from npcompile.tensor_core.loop_ir.rows import result_type
-from npcompile.tensor_core.loop_ir.types import BOOL, INT
+from npcompile.tensor_core.loop_ir.types import BOOL, INT, Type
+
+INTEGERS = ("add", "subtract", "multiply", "floor_divide", "span", "clip_bound")
+KINDS: dict[str, Type] = {**dict.fromkeys(INTEGERS, INT), **dict.fromkeys(("greater_equal", "less_equal", "logical_and"), BOOL)}
 
 
 @dataclass(slots=True)
@@ -26,9 +28,8 @@ class Emitter:
         return result
 
     def let(self, name: str, *args: int) -> int:
-        kind = result_type(name, [self.program.types[arg] for arg in args])
-        assert kind is not None, (name, args)
-        result = self.program.new(kind)
+        """An op on integers and truth values of the program's own."""
+        result = self.program.new(KINDS[name])
         self.ops.append(Let(result, name, list(args), self.at))
         return result
 
