@@ -233,10 +233,8 @@ def expand_dims(builder: Builder, a: Any, axis: Any) -> Array:
     added = axis if is_sequence(axis) else (axis,)
     ndim = a.ndim + len(added)
     new = axes_of(added, ndim)
-    sizes, steps = iter(a.shape), iter(a.meta.strides)
-    shape = tuple(1 if i in new else next(sizes) for i in range(ndim))
-    strides = tuple(a.dtype.itemsize if i in new else next(steps) for i in range(ndim))
-    return a.view("reshape", shape, a.meta.with_(shape=shape, strides=strides))
+    sizes = iter(a.shape)
+    return views.reshape(a, tuple(1 if i in new else next(sizes) for i in range(ndim)))
 
 
 @implements(np.broadcast_to)

@@ -93,7 +93,8 @@ def power_of_scalars(builder: Builder, left: Any, right: Any) -> Array:
     """The C library's, where one of the scalars has the dtype of the power: where both are converted NumPy takes its ufunc."""
     operands = operand(builder, left), operand(builder, right)
     dtype = resolve(np.power, (*(o.type for o in operands), None))[-1]
-    if not has_own_operator(np.power, dtype) or not any(is_scalar(v) and v.dtype == dtype for v in (left, right)):
+    are_scalars = all(not o.shape for o in operands) and any(is_scalar(v) and v.dtype == dtype for v in (left, right))
+    if not has_own_operator(np.power, dtype) or not are_scalars:  # a list is an array: NumPy's scalars leave it to the ufunc
         return call_ufunc(np.power, builder, left, right)
     return fresh(builder, builder.apply(REPORTING[np.power], *(o.node(builder, dtype) for o in operands)), boxed=False)
 

@@ -29,7 +29,9 @@ from npcompile.tensor_core.meta import (
     by_strides,
     is_packed,
     keep_order_strides,
+    kept_order,
     normalize_axis,
+    packed_strides,
     product,
 )
 from npcompile.tensor_core.ops.reduction import REDUCERS
@@ -279,7 +281,7 @@ def reduced_meta(
     if mask is not None:
         metas.append(mask.meta.with_(shape=array.shape, strides=broadcast_strides(mask.meta, array.shape)))
     wide = tuple(1 if a in axes else n for a, n in enumerate(array.shape))
-    strides = keep_order_strides(wide, dtype.itemsize, metas)
+    strides = packed_strides(wide, dtype.itemsize, kept_order(array.shape, metas))
     if not keepdims:
         strides = tuple(s for a, s in enumerate(strides) if a not in axes)
     meta = TensorMeta(shape, dtype, strides)

@@ -232,13 +232,20 @@ def by_strides(packed: Shape) -> tuple[int, ...]:
 def keep_order_strides(shape: Shape, itemsize: int, operands: Sequence[TensorMeta]) -> Shape:
     """Strides of a fresh result with order='K': axes sorted as the operands' are (nditer's rule).
 
-    Operands must already be broadcast to `shape`. Axes are compared by the absolute strides of each operand that
-    has both non-zero, insertion sorted from the last axis; ties and conflicts keep C order
-    (numpy/_core/src/multiarray/nditer_constr.c, npyiter_find_best_axis_ordering).
+    Operands must already be broadcast to `shape`.
+    """
+    return packed_strides(shape, itemsize, kept_order(shape, operands))
+
+
+def kept_order(shape: Shape, operands: Sequence[TensorMeta]) -> Sequence[int]:
+    """The axes with order='K', the outermost first.
+
+    They are compared by the absolute strides of each operand that has both non-zero, insertion sorted from the last axis;
+    ties and conflicts keep C order (numpy/_core/src/multiarray/nditer_constr.c, npyiter_find_best_axis_ordering).
     """
     ndim = len(shape)
     if ndim < 2 or is_sorted(operands, zeros_count=False):
-        return contiguous_strides(shape, itemsize)
+        return range(ndim)
     # Axes of size 1 have no say: nditer gives them stride 0. That need not be asked of a single operand, whose other axes
     # are sorted among themselves wherever this one stands.
     first, *others = (m for m in operands if not all(same(s, 0) for s in m.strides))
@@ -256,7 +263,7 @@ def keep_order_strides(shape: Shape, itemsize: int, operands: Sequence[TensorMet
                 else:
                     break
         order.insert(position, order.pop(i))
-    return packed_strides(shape, itemsize, order[::-1])
+    return order[::-1]
 
 
 def _compare_axes(shape: Shape, strides: Sequence[Shape], inner: int, axis: int) -> tuple[bool, bool]:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.dim import Size
-from npcompile.tensor_core.dtypes import is_bfloat16, short
+from npcompile.tensor_core.dtypes import short
+from npcompile.tensor_core.ops.reduction import shows_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +119,8 @@ class Accumulator:
 
     @property
     def is_ordered(self) -> bool:
-        """Is it rounded after each step, so that only one order, from the first to the last, is right?"""
-        return self.keeps_order or self.reducer in ("add", "multiply") and is_bfloat16(self.dtype)
+        """Is only one order, from the first to the last, right?"""
+        return self.keeps_order or shows_order(self.reducer, self.dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,15 @@ class Sequence:
 MADE_FOR_NAMED_TUPLES = {"__new__", "__repr__", "__getnewargs__", "__doc__"}
 
 
+def is_hashable(value: Any) -> bool:
+    """Can it be looked for in a dict?"""
+    try:
+        hash(value)
+    except (TypeError, ValueError):  # the second of a memoryview that can be written
+        return False
+    return True
+
+
 def is_named_tuple(kind: type) -> bool:
     """Did collections.namedtuple or typing.NamedTuple make this class, without operators of its own?"""
     own = vars(kind).keys()

@@ -185,8 +185,13 @@ DERIVATIVE_OF_SCAN = {
 
 
 def is_ordered(node: Node) -> bool:
-    """A reduction that is rounded after each step, so that its order shows: that of the axes, first to last."""
-    return node.params["reducer"] in ("add", "multiply") and is_bfloat16(node.dtype)
+    """A reduction whose order shows: that of the axes, first to last."""
+    return shows_order(node.params["reducer"], node.dtype)
+
+
+def shows_order(reducer: str, dtype: np.dtype) -> bool:
+    """Is it rounded after each step, or a product of complex numbers, in which each step decides the signs of zeros?"""
+    return reducer in ("add", "multiply") and is_bfloat16(dtype) or reducer == "multiply" and dtype.kind == "c"
 
 
 def eager_reduce(x, *, reducer, axes, buffered=False):

@@ -489,3 +489,16 @@ def test_powers_and_functions_of_constants_are_those_of_libm():
     for k in (3.0, 0.25, 2):
         assert same(compiled(x, y, k), powers_of(x, y, k))
     assert native_loops(compiled)
+
+
+def data_beside_a_loop(x):
+    data, count = x.data, 0
+    for value in x:
+        if value > 0.5:
+            count += 1
+    return data.nbytes, data.readonly, count
+
+
+def test_what_has_no_hash_beside_a_loop():
+    """A memoryview that can be written refuses to be hashed by ValueError."""
+    agrees(data_beside_a_loop, rng.random(50), loops=0)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import npcompile as npc
 from npcompile.numpy_shim.operators import BINARY, COMPARE, INPLACE, UNARY
 from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.tensor_core import Array, Decline, Number, python_operators
@@ -200,3 +201,12 @@ def test_other_operands_decline(symbol: str, value: Any) -> None:
         capture = Capture()
         with pytest.raises(Decline):
             TABLE[symbol](capture.builder, capture.wrap(x), value)
+
+
+@pytest.mark.parametrize("values", [[3, 4, 2], [2], (2,), [[1, 2]], [2.0, 3.0], [], [True]], ids=str)
+def test_a_list_makes_an_array_of_a_power(values: Any) -> None:
+    """Python's power of NumPy's scalars is for numbers: of lists it is the ufunc's."""
+    for x in (np.float64(3.0), np.float32(3.0), np.array(3.0), np.complex128(2 + 1j)):
+        for call in (lambda x: x**values, lambda x: values**x):
+            made, expected = npc.compile(call, backend="eager")(x), call(x)
+            assert type(made) is type(expected) and made.dtype == expected.dtype and np.array_equal(made, expected)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import npcompile as npc
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS
 from npcompile.tensor_core import Array, Builder, Decline, Storage, TensorMeta
 from npcompile.tensor_core.graph import evaluate
@@ -226,3 +227,16 @@ def test_symbolic_sizes(function: Any) -> None:
 
 def test_methods_take_what_functions_take() -> None:
     assert set(METHOD_REDUCTIONS) | {"mean", "var", "std", "argmax", "argmin", "cumsum", "cumprod"} <= set(METHODS)
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpu"])
+def test_products_of_complex_numbers_keep_the_signs_of_zeros(backend: str) -> None:
+    """Each step of a product decides them: only NumPy's order is right."""
+    rng = np.random.default_rng(0)
+    functions = (np.prod, lambda x: np.prod(x, axis=0), lambda x: np.prod(x.real, dtype=complex))
+    compiled = [npc.compile(function, backend=backend) for function in functions]
+    for shape in ((2,), (9,), (3, 2), (4, 5)):
+        for _ in range(20):
+            x = rng.integers(-3, 4, shape) + 1j * rng.choice([0.0, -0.0], shape)
+            for function, made in zip(functions, compiled):
+                assert np.asarray(made(x)).tobytes() == np.asarray(function(x)).tobytes()

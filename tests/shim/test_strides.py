@@ -6,6 +6,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from tests.shim.harness import check
+from tests.shim.layouts import LAYOUTS
 from tests.tracer.harness import check as check_function
 
 as_strided = np.lib.stride_tricks.as_strided
@@ -67,3 +68,22 @@ def test_place_of_several_values():
 def test_unique_of_what_is_known(v):
     axes, counts = np.unique(np.array([2, 0, 2]), return_counts=True)
     return np.unique([3, 1, 3]), axes, counts, v.sum(axis=tuple(np.unique([1, 0, 1])))
+
+
+PLACES = np.array([[1, 0], [0, 1]])
+OF_LENGTH_ONE = {
+    "expand_dims": lambda x: [np.expand_dims(x, axis) for axis in range(-1, x.ndim + 1)],
+    "several": lambda x: [np.expand_dims(x, (0, 1)), np.expand_dims(x, (0, x.ndim))],
+    "keepdims": lambda x: [np.add.reduce(x, axis=k, keepdims=True) for k in range(x.ndim)],
+    "keepdims of all": lambda x: [np.sum(x, axis=None, keepdims=True), np.max(x, axis=tuple(range(x.ndim)), keepdims=True)],
+    "looked up": lambda x: [x[PLACES * 0, None], x[PLACES.T * 0, None], x[PLACES.T * 0], x[[0, 0], None]],
+}
+
+
+@pytest.mark.parametrize("layout", [name for name, value in LAYOUTS.items() if np.ndim(value) and np.size(value)])
+@pytest.mark.parametrize("name", OF_LENGTH_ONE)
+def test_strides_of_axes_of_length_one(name: str, layout: str) -> None:
+    """No element is found by them, but programs can read them."""
+    function, given = OF_LENGTH_ONE[name], LAYOUTS[layout]
+    compiled = npc.compile(lambda x: [made.strides for made in function(x)], backend="eager", fullgraph=True)
+    assert compiled(given) == [made.strides for made in function(given)]

@@ -44,6 +44,7 @@ from npcompile.tracer.native.polynomials import polyval
 from npcompile.tracer.native.sorting import median, sort
 from npcompile.tracer.native.spread import average, deviation, nanmean, variance, width, without_nan
 from npcompile.tracer.native.tables import positional
+from npcompile.tracer.values import is_hashable
 
 LARGEST_STEP = 2**61  # of a range: behind its end there is another integer
 MOST_COUNTED = 2**62  # items of enumerate(): the end of the range that stands for its numbers
@@ -236,10 +237,7 @@ def require_complex_form(function: Any, given: Sequence[Any]) -> None:
 
 
 def is_known(function: Any, table: dict[Any, Any]) -> bool:
-    try:
-        return function in table
-    except TypeError:  # not hashable
-        return False
+    return is_hashable(function) and function in table
 
 
 def reducing(name: str) -> Callable[..., Any]:

@@ -55,6 +55,7 @@ from npcompile.tracer.values import (
     Sequence,
     TensorMethod,
     Transform,
+    is_hashable,
     is_named_tuple,
 )
 
@@ -311,14 +312,6 @@ def call_function(
     if (user := plain_function(function)) is not function:
         return inline(frame, user, positional, keywords, entry=function)
     return inline(frame, function, positional, keywords, source)
-
-
-def is_hashable(function: Any) -> bool:
-    try:
-        hash(function)
-    except TypeError:
-        return False
-    return True
 
 
 def named_tuple(kind: Any, positional: Arguments, keywords: Keywords) -> Sequence:

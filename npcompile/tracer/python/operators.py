@@ -499,7 +499,7 @@ def constant_key(capture: Capture, key: Any) -> Any:
     value = plain(capture, key)
     try:
         hash(value)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # the second of a memoryview
         raise Decline(str(error)) from None
     return value
 
