@@ -10,7 +10,7 @@ from typing import Any
 from npcompile.compiler import caller, captured, compile, original
 from npcompile.conversions import to_arrays, to_tensors
 from npcompile.tensor_core.tensors.dispatch import SURFACE
-from npcompile.tracer.arrays import rehosted  # noqa: F401  (functions of the namespace in captured programs)
+from npcompile.tracer.arrays import rehosted
 from npcompile.tracer.bytecode.tracebacks import hide_frames
 from npcompile.tracer.variant import GraphBreakError
 
@@ -37,6 +37,7 @@ def call_on_tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 _RUNNING: ContextVar[frozenset[Any]] = ContextVar("_RUNNING", default=frozenset())  # NumPy's functions being called so
 _on_tensors: dict[Any, Callable[..., Any]] = {}
 SURFACE.capture_call = call_on_tensors
+rehosted.register()
 
 
 def wrap_numpy(function: Callable[..., Any]) -> Callable[..., Any]:

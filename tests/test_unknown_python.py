@@ -29,7 +29,7 @@ def run(planted: str, *options: str) -> str:
 def test_functions_run_as_they_are(planted, name):
     (warning,) = run(planted).splitlines()
     assert warning.startswith(f"RuntimeWarning at {PROGRAM}:")
-    assert f"and this is {name}" in warning
+    assert "and this is" in warning and name in warning
     assert "functions run uncompiled" in warning
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache as once
 from typing import Any
 
-from npcompile.backends.registry import CompiledGraph, register_backend
+from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors import devices
 
@@ -77,5 +77,4 @@ def open_arrays() -> devices.DeviceArrays:
     return tensors.open_arrays()
 
 
-register_backend("cuda", compile_cuda)
 devices.OPENERS["cuda"] = open_arrays

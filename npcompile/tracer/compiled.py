@@ -26,7 +26,7 @@ class Compiled(Protocol[SomePoint]):
     """What Points, of the class `SomePoint`, and the ends of variants ask of the CompiledFunction that they belong to."""
 
     options: Options
-    python: Any
+    python: types.FunctionType
     code: types.CodeType
     program: Program
     facts: CodeFacts

@@ -17,7 +17,18 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.decisions import Break, Restart
 from npcompile.tracer.forward import Forward
 from npcompile.tracer.raising import Raises, set_context
-from npcompile.tracer.values import NULL, UNASSIGNED, Cell, Constant, ErrorState, ExceptionValue, GradMode
+from npcompile.tracer.values import (
+    NULL,
+    UNASSIGNED,
+    Cell,
+    Constant,
+    ErrorState,
+    ExceptionValue,
+    GradMode,
+    Iterator,
+    Opaque,
+    Truth,
+)
 
 UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph
 ELEMENTWISE_LIMIT = 64  # the same of loops of a few elementwise operations, which become one kernel
@@ -49,7 +60,7 @@ class Stop:
 class Branch:
     """The next instruction depends on data: `condition` is a Truth; each arm is (index, stack)."""
 
-    condition: Any
+    condition: Truth
     if_true: tuple[int, list[Any]]
     if_false: tuple[int, list[Any]]
     reason: Break
@@ -67,7 +78,7 @@ class NextItem:
     """FOR_ITER over a real iterator, on top of the stack: done by the generated program."""
 
     index: int  # of the FOR_ITER
-    iterator: Any
+    iterator: Iterator | Opaque
 
 
 class BodyDeclined(Exception):

@@ -90,7 +90,7 @@ class CompiledFunction:
     options: Options
     compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None = None
     is_switched: bool = True  # does it run as it is where npcompile.switch says so?
-    entry: Any = None
+    entry: Any = None  # a function; of its type mypy makes a method
     current: Current = field(default_factory=Current)  # what the entry, and every function that was given its code, enters
     python: Any = None  # a copy of `user` as it was: what runs uncompiled
     numbers: Iterator[int] = field(default_factory=itertools.count)  # at the ends of names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from npcompile.tracer.known import MADE_NATIVELY, SCALARS
 from npcompile.tracer.recursion import COMPILED_DEPTH, nesting, room_for_entries
 from npcompile.tracer.values import Transform
 
+if TYPE_CHECKING:
+    from npcompile.backends.cuda.runtime.interface import Device
+
 # --- where programs run
 
 
@@ -36,7 +39,7 @@ class Place:
     def name(self) -> str:
         return f"cuda:{self.number}" if self.number else "cuda"
 
-    def device(self) -> Any:
+    def device(self) -> Device:
         from npcompile.backends.cuda.runtime import device  # here: most programs never need it
 
         return device.numbered_device(self.number)
@@ -78,7 +81,7 @@ def leaving(result: Any, place: Place) -> Any:
 class Copied:
     """A range of a device's memory that native code sees a copy of."""
 
-    device: Any
+    device: Device
     low: int  # its first address on the device
     memory: np.ndarray  # the copy, as bytes
     before: np.ndarray  # what it was
@@ -93,7 +96,7 @@ class Copied:
 class Visit:
     """One run of native code on copies of what is on a device."""
 
-    location: Any
+    location: Location | None  # None: nothing is written down for it
     place: Place | None  # where its results go on
     copies: list[Copied] = field(default_factory=list)
     copy_of: dict[int, Any] = field(default_factory=dict)  # id of an array of the device -> what native code gets

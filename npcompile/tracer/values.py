@@ -287,8 +287,8 @@ class Closure:
     code: CodeType
     globals_source: Source | None
     globals: dict[str, Any]
-    defaults: Any = None  # Sequence or None
-    kwdefaults: Any = None  # Mapping or None
+    defaults: Sequence | None = None
+    kwdefaults: Mapping | None = None
     annotations: Any = None  # Sequence of names and values in turn, the function that makes them (3.14), or None
     cells: list[Cell] = field(default_factory=list)
     qualname: str = ""
@@ -310,7 +310,7 @@ class Method:
     """A function bound to its first argument."""
 
     owner: Any
-    function: Any  # Constant of a function, or Closure
+    function: Constant | Closure | None  # of a function
     name: str
 
 

@@ -37,7 +37,7 @@ def call_ufunc(frame: Frame, function: Ufunc, positional: Arguments, keywords: K
     return call_native(frame, ufunc, positional, keywords)
 
 
-# Every rehosted function has this code.
-calls.CALLED_BY_CODE[rehosted_function(np.sum, "sum", SHIM).__code__] = call_rehosted  # type: ignore[attr-defined]
-calls.STANDS_FOR_NUMPY[Builtin] = call_builtin
-calls.STANDS_FOR_NUMPY[Ufunc] = call_ufunc
+def register() -> None:
+    """Say what calls of the namespace's functions are. Every rehosted function has one code."""
+    calls.CALLED_BY_CODE[rehosted_function(np.sum, "sum", SHIM).__code__] = call_rehosted  # type: ignore[attr-defined]
+    calls.STANDS_FOR_NUMPY.update({Builtin: call_builtin, Ufunc: call_ufunc})
