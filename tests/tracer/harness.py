@@ -16,6 +16,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from tests.backends import BACKENDS
 from tests.shim.harness import compare, compare_aliasing, flatten
 from tests.shim.harness import copy as copy_arrays
@@ -73,6 +74,8 @@ def check(
                 ours = run(compiled, function, clone(given))
                 same_outcome(ours, theirs, ulp if backend != "cuda" else 64 * ulp)  # sums in another order, other libraries
             known = compiled_function(compiled)
+            if WHY_UNKNOWN:  # answers alone
+                return
             if graphs is not None:
                 assert known is not None and len(known.graphs) == graphs, describe(known)
             if breaks is not None:
