@@ -9,6 +9,7 @@ import numpy as np
 from npcompile.tensor_core.dtypes import short
 from npcompile.tensor_core.graph import Graph, Node, subgraphs
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.ops.special import has_form
 from npcompile.tensor_core.transforms.decompose import is_composite, parts_of
 
 # Versions of NumPy whose order of sums over several axes, and whose ways of powers to single numbers, are those that graphs have.
@@ -21,6 +22,8 @@ def may_differ(node: Node) -> bool:
     """May what a backend makes of this node differ from what NumPy gives for the same inputs, in the last bits?"""
     if is_composite(node.op):
         return any(map(may_differ, parts_of(node)))
+    if node.op == "ufunc":
+        return has_form(node)
     inexact = OPS[node.op].inexact
     if not inexact or not node.inputs:
         return False
@@ -42,5 +45,5 @@ def nodes_of(graph: Graph) -> Iterator[Node]:
 
 
 def name_of(node: Node) -> str:
-    reducer = node.params.get("reducer")
-    return f"{f'{node.op} by {reducer}' if reducer else node.op} {short(node.inputs[0].dtype)}"
+    reducer, name = node.params.get("reducer"), node.params["function"].__name__ if node.op == "ufunc" else node.op
+    return f"{f'{name} by {reducer}' if reducer else name} {short(node.inputs[0].dtype)}"

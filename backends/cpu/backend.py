@@ -31,6 +31,7 @@ from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, c_type, loaded_
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
 from npcompile.backends.cpu.row_programs import by_rows
 from npcompile.backends.cpu.shared_kernels import Run, batches, shared
+from npcompile.backends.cpu.special_calls import with_forms
 from npcompile.backends.cpu.squares import LINE
 from npcompile.backends.cpu.sure_indices import drop_sure_checks
 from npcompile.backends.cpu.undo import Undo, with_undo
@@ -73,7 +74,7 @@ def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGra
     graph = expanded(graph)
     if graph.accuracy == "bitwise":
         return compile_pieces(with_numpys_bits(graph))
-    graph = by_rows(graph)
+    graph = by_rows(with_forms(graph))
     return run_factored(factor(graph, strided=True), graph, compile_pieces)
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import functools
 import re
 
-from npcompile.backends.cpu import complex_power, complex_products, complex_tangent, vector_functions, vector_math
+from npcompile.backends.cpu import (
+    complex_power,
+    complex_products,
+    complex_tangent,
+    special_functions,
+    vector_functions,
+    vector_math,
+)
 from npcompile.backends.cpu.c_definitions import CALLED, definitions_of, needed_by
 from npcompile.backends.cpu.c_library import BINARY
 from npcompile.backends.cpu.compiler import Compiler
@@ -438,7 +445,7 @@ def definitions() -> dict[str, str]:
         plain = "npc_plain_" if name == "c16" else ""  # the vectorised ones are near enough for float32
         loops = COMPLEX_FUNCTIONS + complex_products.LOOP_TEXT + complex_power.LOOP_TEXT + complex_tangent.LOOP_TEXT
         text += loops.format(T=C_TYPES[name], K=name, P=part, R=real, s=suffix, **constants, PLAIN=plain)
-    text += EXP2_TEXT
+    text += EXP2_TEXT + special_functions.TEXT
     return definitions_of(text)
 
 

@@ -75,6 +75,7 @@ def mathematics() -> dict[str, str]:
     for suffix, c in REALS.items():
         for functions, arguments in ((UNARY, c), (BINARY, f"{c}, {c}"), ("ldexp", f"{c}, int")):
             found |= {f"{f}{suffix}": f"{c} {f}{suffix}({arguments});" for f in functions.split()}
+    found["lgamma_r"] = "double lgamma_r(double, int*);"
     for suffix in ("f", ""):
         z = f"{REALS[suffix]} _Complex"
         for functions, arguments in ((COMPLEX_UNARY, z), ("cpow", f"{z}, {z}")):

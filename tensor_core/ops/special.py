@@ -13,7 +13,9 @@ from collections.abc import Callable
 import numpy as np
 
 from npcompile.tensor_core.decline import Decline
-from npcompile.tensor_core.op import Parts, Value
+from npcompile.tensor_core.graph import Node
+from npcompile.tensor_core.meta import TensorMeta, keep_order_strides
+from npcompile.tensor_core.op import OPS, Cost, Op, Parts, Silent, Value
 
 PI, ROOT_PI, ROOT_2_PI, DEGREE = math.pi, math.sqrt(math.pi), math.sqrt(2 * math.pi), math.pi / 180
 LOG_2, LOG_10 = math.log(2), math.log(10)
@@ -32,6 +34,14 @@ def function_of(name: str) -> np.ufunc | None:
 def may_warn(function: np.ufunc) -> bool:
     """Is it SciPy's, and has the user asked SciPy to warn of singularities and the like, on the line that calls it?"""
     return function_of(function.__name__) is function and "warn" in sys.modules["scipy.special"].geterr().values()
+
+
+def has_form(node: Node) -> bool:
+    """Is it a call of SciPy's ufunc for which there is a row of that name, so that a backend may compute it otherwise?"""
+    function, loop = node.params["function"], node.params["loop"]
+    if function.__name__ not in FORMS or function_of(function.__name__) is not function:
+        return False
+    return loop[0].char in "fd" and all(x.dtype == loop[0] for x in node.inputs)
 
 
 def rule_of(function: np.ufunc) -> Rule | None:
@@ -256,3 +266,25 @@ DERIVATIVES: dict[str, Rule] = {
     "fresnel": lambda g, out, x: each(g, lambda: (x * x * (PI / 2)).sin(), lambda: (x * x * (PI / 2)).cos()),
     "spence": lambda g, out, x: g * x.equals(1).where(-1, x.log() / (1 - safe(x, 1))),
 }
+
+# Those that a backend may compute in another way: rows of these names take the place of calls of the ufuncs.
+FORMS = frozenset(("erf", "erfc", "gammaln", "expit", "logit", "entr", "xlogy", "xlog1py"))
+
+
+def form(name: str) -> Op:
+    """The row of a function of SciPy's, of operands of one shape and dtype."""
+
+    def meta(*xs: TensorMeta) -> TensorMeta:
+        return TensorMeta(xs[0].shape, xs[0].dtype, keep_order_strides(xs[0].shape, xs[0].dtype.itemsize, xs))
+
+    def eager(*xs: np.ndarray) -> np.ndarray:
+        function = function_of(name)
+        assert function is not None, name
+        return np.asarray(function(*xs))
+
+    row = Op(name, "elementwise", meta, eager, vjp=DERIVATIVES[name], inexact="fd", cost=Cost.FUNCTION, silent=Silent.ALWAYS)
+    return OPS.add(row)
+
+
+for name in sorted(FORMS):
+    form(name)

@@ -8,6 +8,7 @@ import pytest
 from npcompile.tensor_core import OPS
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.ops.scalar import REPORTING
+from npcompile.tensor_core.ops.special import FORMS
 from tests.accuracy import reference
 from tests.backends import BACKENDS
 from tests.ops.table import BFLOAT16, DTYPES, LAYOUTS, apply_all, check_meta, numbers
@@ -214,6 +215,7 @@ def test_bitcast(backend: str, source: str, target: str) -> None:
 def test_every_elementwise_row_is_tested() -> None:
     others = {name for name, op in OPS.items() if op.kind == "elementwise"} - set(UFUNC_ROWS)
     elsewhere = {"philox_low", "philox_high", "by_numpy", "laid_out"}  # test_random.py, tests/cpu/test_bitwise.py
+    elsewhere |= FORMS  # tests/cpu/test_special_functions.py
     assert others == {"cast", "where", "real", "imag", "complex", "bitcast"} | elsewhere | set(REPORTING.values())
 
 
