@@ -171,7 +171,7 @@ class CompiledPackage:
 
     def compile_all(self, values: Iterable[Any]) -> list[type]:
         """Compile the functions that are found in `values`, and put them into each other. Returns the classes found there."""
-        functions, classes = self.find(values)
+        functions, classes, others = self.find(values)
         made = []
         for function in functions:
             entry = self._compile(function)
@@ -181,9 +181,9 @@ class CompiledPackage:
                 if hasattr(function, "__wrapped__"):  # of a decorator, which may ask for it again
                     entry.__wrapped__ = function.__wrapped__
         self.functions += made
+        for cell in (cell for function in (*functions, *others) for cell in contents(function)):
+            self.replace(AS_ATTRIBUTE, cell, "cell_contents", cell.cell_contents)
         for function in functions:
-            for cell in contents(function):
-                self.replace(AS_ATTRIBUTE, cell, "cell_contents", cell.cell_contents)
             for each in (function, self.of(function)):
                 for name in ("__defaults__", "__kwdefaults__"):
                     self.replace(AS_ATTRIBUTE, each, name, getattr(each, name), self.inside(getattr(each, name)))
@@ -192,9 +192,11 @@ class CompiledPackage:
                     self.inside(value)
         return classes
 
-    def find(self, values: Iterable[Any]) -> tuple[list[types.FunctionType], list[type]]:
-        """The plain functions that are kept in `values`, and the classes, as far as they are of these packages."""
+    def find(self, values: Iterable[Any]) -> tuple[list[types.FunctionType], list[type], list[types.FunctionType]]:
+        """The plain functions that are kept in `values`, and the classes, as far as they are of these packages; other functions,
+        as decorators from elsewhere make them."""
         functions: list[types.FunctionType] = []
+        others: list[types.FunctionType] = []
         classes: list[type] = []
         pending, seen = list(values), set()
         while pending:
@@ -207,6 +209,8 @@ class CompiledPackage:
                     continue
                 if self.is_ours(value.__globals__.get("__name__")) and id(value) not in self._new:
                     functions.append(value)
+                else:
+                    others.append(value)
                 pending += [cell.cell_contents for cell in contents(value)]
                 pending.append(getattr(value, "__wrapped__", None))
             elif isinstance(value, type):
@@ -223,7 +227,7 @@ class CompiledPackage:
                 pending += value.values() if isinstance(value, dict) else value
             elif self.is_wrapper(value):
                 pending += vars(value).values()
-        return functions, classes
+        return functions, classes, others
 
     def is_wrapper(self, value: Any) -> bool:
         """Is it an object of a class of these packages that stands for a function, as decorators make them?"""

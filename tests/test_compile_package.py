@@ -399,6 +399,35 @@ def test_looking_at_an_object_does_not_begin_to_compile_how_it_is_looked_at(tmp_
             assert root(np.arange(3.0)) == 8
 
 
+DECORATOR = """
+import functools
+
+
+def checked(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+"""
+
+
+def test_what_a_decorator_from_elsewhere_holds_is_compiled(tmp_path, monkeypatch):
+    (tmp_path / "checks_calls.py").write_text(DECORATOR)
+    (tmp_path / "is_checked.py").write_text(
+        "import numpy as np\nfrom checks_calls import checked\n\n\n@checked\ndef root(x):\n    return np.sqrt(x)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with npc.config.patch(tiers="always"), npc.compile_package("is_checked") as package:
+        from is_checked import root
+
+        (cell,) = root.__closure__
+        assert package.functions == [cell.cell_contents]
+        assert root(np.array([4.0])).tolist() == [2]
+        assert compiled_function(cell.cell_contents).graphs
+    assert cell.cell_contents is root.__wrapped__
+
+
 MOVING = """
 class Box:
     def __init__(self, content, name=None):
