@@ -59,6 +59,10 @@ class Op:
         """May NumPy report a floating-point error, where inputs and result have these dtypes?"""
         return self.silent is Silent.NEVER or self.silent is Silent.REAL and any(d.kind == "c" for d in dtypes)
 
+    def has_loop(self, letter: str) -> bool:
+        """Does a ufunc give numbers of this dtype of such, and is it this op?"""
+        return isinstance(self.numpy, np.ufunc) and f"{letter * self.numpy.nin}->{letter}" in self.numpy.types
+
 
 class OpTable(Mapping[str, Op]):
     """Rows by name. Adding a row is the whole of adding an op."""

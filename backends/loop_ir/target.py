@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from npcompile.backends.loop_ir import libm
 from npcompile.backends.loop_ir.c_text import CText, c
 from npcompile.tensor_core.loop_ir.types import Kind, Scalar
 
@@ -62,6 +63,7 @@ PRIMITIVES: Mapping[str, str] = {
     "exp": "exp({})",
     "sin": "sin({})",
     "cos": "cos({})",
+    **libm.PRIMITIVES,
     "floor_divide": "npc_floor_divide({}, {})",
     "remainder": "npc_remainder({}, {})",
     "less": "{} < {}",

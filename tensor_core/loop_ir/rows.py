@@ -14,7 +14,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from npcompile.tensor_core import ops  # noqa: F401  (the rows)
 from npcompile.tensor_core.loop_ir.types import BOOL, F64, FLOAT, I64, INT, NUMPYS, Kind, Scalar, Type
+from npcompile.tensor_core.op import OPS, Op
 
 Number: TypeAlias = bool | int | float | complex | np.generic
 
@@ -127,6 +129,15 @@ row("span", 2, lambda start, stop: max(0, stop - start), Rule.MACHINE, False, IN
 row("add_overflows", 2, leaves_int64(operator.add), Rule.MACHINE, False, BOOL)
 row("subtract_overflows", 2, leaves_int64(operator.sub), Rule.MACHINE, False, BOOL)
 row("multiply_overflows", 2, leaves_int64(operator.mul), Rule.MACHINE, False, BOOL)
+
+
+def add_function(op: Op) -> None:
+    """A ufunc that gives float64 of float64: a row, whose meaning is NumPy's."""
+    if op.has_loop("d") and isinstance(op.numpy, np.ufunc) and op.name not in ROWS:
+        row(op.name, op.numpy.nin, op.numpy, Rule.FLOATING, op.may_report([np.dtype(float)]))
+
+
+OPS.for_each(add_function)
 
 
 def sets_flags(name: str, result: Type) -> bool:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from npcompile.tensor_core.graph import Builder, Graph, Node, subgraphs
+from npcompile.tensor_core.meta import TensorMeta
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.transforms.value import Value
 
@@ -56,3 +60,11 @@ def parts_of(node: Node) -> list[Node]:
     builder = Builder()
     graph = builder.finish([decomposed(builder, node.op, [builder.input(x.meta) for x in node.inputs], node.params)])
     return [n for n in expanded(graph).nodes if n.op != "input"]
+
+
+@lru_cache(maxsize=1024)
+def composition(op: str, dtypes: tuple[np.dtype, ...]) -> Graph:
+    """What an elementwise op makes of single numbers, in primitives: a graph with an input for each operand."""
+    builder = Builder()
+    made = builder.apply(op, *(builder.input(TensorMeta((), dtype)) for dtype in dtypes))
+    return expanded(builder.finish([made]))

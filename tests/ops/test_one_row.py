@@ -1,4 +1,4 @@
-"""A row is the whole of an op: it is captured, fused, vectorised, differentiated, batched, and printed for a device."""
+"""A row is the whole of an op: captured, fused, vectorised, differentiated, batched, used in loops, printed for a device."""
 
 from __future__ import annotations
 
@@ -10,9 +10,19 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.loop_ir.program import compile_program
+from npcompile.backends.cuda.loop_ir.nvrtc import compile_cubin
+from npcompile.backends.cuda.loop_ir.program import cuda_source
 from npcompile.backends.registry import find_backend
 from npcompile.tensor_core import Builder, TensorMeta
+from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.interpreter import interpret
+from npcompile.tensor_core.loop_ir.ops import Let
+from npcompile.tensor_core.loop_ir.outcome import Returned
+from npcompile.tensor_core.loop_ir.pipeline import run_passes
+from npcompile.tensor_core.loop_ir.verifier import verify
 from npcompile.tensor_core.op import OPS
+from npcompile.tracer.loop_ir.front_end import trace
 from tests.ops.rows import added, log1mexp, logsumexp, softplus_between, sum_of_squares
 
 RNG = np.random.default_rng(0)
@@ -93,6 +103,50 @@ def test_backends_agree(op: str) -> None:
     graph = builder.finish([builder.apply(op, *inputs)])
     made = [find_backend(name)(graph, ())(*(X, Y)[: len(inputs)])[0] for name in ("eager", "cpu")]
     np.testing.assert_allclose(*made, rtol=1e-14)
+
+
+def recurrence(x: Any, out: Any) -> Any:
+    s = 1.0
+    for i in range(x.size):
+        s = 0.5 * s + log1mexp(x[i]) + softplus_between(x[i], 0.5) + np.log10(np.hypot(x[i], s))
+        out[i] = s
+    return s
+
+
+def sums_of_rows(x: Any) -> Any:
+    out = np.empty(len(x))
+    for i in range(len(x)):
+        out[i] = sum_of_squares(log1mexp(x[i]))
+    return out
+
+
+def test_it_is_in_native_loops() -> None:
+    got, wanted = np.empty(30), np.empty(30)
+    assert "native program" in str(npc.explain(recurrence)(X[0, :30], got))
+    np.testing.assert_allclose(npc.compile(recurrence)(X[0, :30], got), recurrence(X[0, :30], wanted), rtol=1e-13)
+    np.testing.assert_allclose(got, wanted, rtol=1e-13)
+    assert "native program" in str(npc.explain(sums_of_rows)(X))
+    np.testing.assert_allclose(npc.compile(sums_of_rows)(X), sums_of_rows(X), rtol=1e-13)
+
+
+def test_it_is_made_of_primitives_in_the_loop_ir() -> None:
+    x, out, wanted = X[0].copy(), np.empty(50), np.empty(50)
+    program = trace(recurrence, (x, out)).program
+    run_passes(program)
+    verify(program)
+    ops = {op.op for op in walk(program.body) if isinstance(op, Let)}
+    assert {"log", "expm1", "log1p", "maximum", "hypot", "log10"} <= ops
+    assert not ops & {"log1mexp", "softplus_between"}
+    found, _ = interpret(program, [x, out])
+    assert found == Returned(recurrence(x, wanted))
+    np.testing.assert_array_equal(out, wanted)
+    made = np.empty(50)
+    assert isinstance(compile_program(program)([x, made]).outcome, Returned)
+    np.testing.assert_allclose(made, wanted, rtol=1e-13)
+    source, _ = cuda_source(program)
+    assert "expm1(" in source and "npc_maximum(" in source
+    if importlib.util.find_spec("nvidia") is not None and importlib.util.find_spec("nvidia.cuda_nvrtc") is not None:
+        assert compile_cubin(source, 90)[:4] == b"\x7fELF"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed (extra cuda12 or cuda13)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from npcompile.backends.loop_ir import libm
 from npcompile.backends.loop_ir.target import SHARED_HELPERS, Ability, Target
 
 OUT_OF_MEMORY = -1  # what the function returns instead of the number of a way out
@@ -22,7 +23,7 @@ int PyErr_CheckSignals(void);
 #define NPC_UNLIKELY(c) __builtin_expect(!!(c), 0)
 #define NPC_NAN __builtin_nan("")
 #define NPC_INFINITY __builtin_inf()
-{SHARED_HELPERS}
+{libm.DECLARATIONS}{SHARED_HELPERS}{libm.HELPERS}
 NPC_INLINE int npc_add_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return __builtin_add_overflow(a, b, &r); }}
 NPC_INLINE int npc_subtract_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return __builtin_sub_overflow(a, b, &r); }}
 NPC_INLINE int npc_multiply_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return __builtin_mul_overflow(a, b, &r); }}

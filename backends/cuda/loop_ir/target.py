@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from npcompile.backends.loop_ir import libm
 from npcompile.backends.loop_ir.target import SHARED_HELPERS, Ability, Target
 
 HELPERS: Final = f"""typedef long long npc_i64;
@@ -16,7 +17,7 @@ union npc_word {{ npc_i64 i; double d; char* p; }};
 #define NPC_UNLIKELY(c) __builtin_expect(!!(c), 0)
 #define NPC_NAN __longlong_as_double(0x7ff8000000000000LL)
 #define NPC_INFINITY __longlong_as_double(0x7ff0000000000000LL)
-{SHARED_HELPERS}
+{SHARED_HELPERS}{libm.HELPERS}
 NPC_INLINE int npc_add_overflows(npc_i64 a, npc_i64 b) {{
   const npc_i64 r = (npc_i64)((unsigned long long)a + (unsigned long long)b);
   return ((a ^ r) & (b ^ r)) < 0;

@@ -7,9 +7,13 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.loop_ir.ops import FP_ERRORS, Append, Call, NewList
+from npcompile.tensor_core.loop_ir.rows import ROWS, Rule
 from npcompile.tensor_core.loop_ir.states import ErrorState, Mode
 from npcompile.tensor_core.loop_ir.types import F64, Kind, List, Memref, Scalar
+from npcompile.tensor_core.op import OPS, Op
+from npcompile.tensor_core.transforms.decompose import composition
 from npcompile.tracer.loop_ir import indexing, numbers
 from npcompile.tracer.loop_ir.abstract import Abstract, Known, Method, Named, NewErrorState, Range, Tuple, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
@@ -95,15 +99,7 @@ def of_number(rule: Callable[[Builder, int], int]) -> Function:
     return call
 
 
-def ufunc(op: str) -> Function:
-    def rule(b: Builder, value: int) -> int:
-        value = numbers.floating(b, value)
-        return b.let(op, value if b.type(value) == F64 else b.let("to_f64", value))
-
-    return of_number(rule)
-
-
-FUNCTIONS: Final[Mapping[Named, Function]] = {
+FUNCTIONS: Final[dict[Named, Function]] = {
     range: make_range,
     len: length,
     abs: of_number(numbers.absolute),
@@ -111,11 +107,39 @@ FUNCTIONS: Final[Mapping[Named, Function]] = {
     np.empty_like: empty_like,
     np.empty: new_array(False),
     np.zeros: new_array(True),
-    np.sqrt: ufunc("sqrt"),
-    np.exp: ufunc("exp"),
-    np.sin: ufunc("sin"),
-    np.cos: ufunc("cos"),
 }
+
+
+def of_row(op: Op) -> Function:
+    """A function of float64 that the op table has, of numbers that are converted to these: its primitives one after another."""
+
+    def call(b: Builder, args: Arguments) -> Abstract:
+        values = [numbers.floating(b, value_of(x)) for x in args]
+        values = [value if b.type(value) == F64 else b.let("to_f64", value) for value in values]
+        graph = composition(op.name, (np.dtype(float),) * len(values))
+        made = dict(zip(graph.inputs, values, strict=True))
+        for node in graph.nodes[len(values) :]:
+            made[node] = number_of(b, node, made)
+        return Value(made[graph.outputs[0]])
+
+    return call
+
+
+def number_of(b: Builder, node: Node, made: Mapping[Node, int]) -> int:
+    if node.op == "constant":
+        return b.constant(float(node.params["value"]))
+    if node.op not in ROWS:
+        raise Unsupported(f"{node.op} of single numbers")
+    return b.let(node.op, *(made[x] for x in node.inputs))
+
+
+def add_row(op: Op) -> None:
+    is_primitive = op.name in ROWS and ROWS[op.name].rule is Rule.FLOATING and isinstance(op.numpy, np.ufunc)
+    if is_primitive or op.kind == "elementwise" and op.decomposition is not None:
+        FUNCTIONS[op.numpy] = of_row(op)
+
+
+OPS.for_each(add_row)
 
 
 def call(b: Builder, function: Abstract, args: Arguments, names: tuple[str, ...] = ()) -> Abstract:

@@ -14,6 +14,7 @@ import numpy as np
 from npcompile.backends.cpu.array_trees import has_form
 from npcompile.backends.cpu.loops import elementwise
 from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_complex, is_float
+from npcompile.tensor_core.op import OPS
 from npcompile.tracer.native.kinds import Items, Scalar, promoted
 from npcompile.tracer.native.numbers import (
     COMPARISONS,
@@ -273,10 +274,8 @@ def rounded_to(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scala
 LIBM_OF_MATH = (
     "sqrt exp sin cos tan tanh atan fabs exp2 expm1 log2 log10 log1p sinh cosh asin acos asinh acosh atanh cbrt erf erfc"
 )
-ELEMENTWISE = "sqrt exp exp2 expm1 log log2 log10 log1p cbrt sin cos tan sinh cosh tanh arcsin arccos arctan arctan2"
-ELEMENTWISE += " arcsinh arccosh arctanh degrees radians rad2deg deg2rad hypot power float_power logaddexp logaddexp2 fmod"
-ELEMENTWISE += " nextafter floor ceil rint trunc fabs reciprocal maximum minimum fmax fmin copysign heaviside"
 FUNCTIONS_OF_NUMBERS: dict[Any, Callable[..., Any]] = {
+    **{op.numpy: of_numpy(op.numpy) for op in OPS.values() if isinstance(op.numpy, np.ufunc) and op.has_loop("d")},
     min: least("<"),
     max: least(">"),
     abs: absolute,
@@ -312,7 +311,7 @@ FUNCTIONS_OF_NUMBERS: dict[Any, Callable[..., Any]] = {
     **{getattr(math, n): tested(n, "bool", "0") for n in ("isnan", "isinf")},
     np.isfinite: tested("isfinite", "b1", "1"),
     math.isfinite: tested("isfinite", "bool", "1"),
-    **{getattr(np, n): of_numpy(getattr(np, n)) for n in ELEMENTWISE.split()},
+    np.power: of_numpy(np.power),  # in another way than the operator
     np.clip: clipped,
     np.round: rounded_to,
 }
