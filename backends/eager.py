@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
+from npcompile.backends.registry import Abilities, CompiledGraph, FloatingPointSignal, register_backend
 from npcompile.tensor_core.graph import Graph, bind, print_graph, run
 from npcompile.tensor_core.meta import TensorMeta
 
@@ -48,3 +48,6 @@ def give_out(value: Any, meta: TensorMeta, symbols: dict[str, int]) -> Any:
         out = np.ndarray(value.shape, value.dtype, strides=strides)
     out[...] = value
     return out
+
+
+register_backend("eager", compile_eager, Abilities(is_own=True))

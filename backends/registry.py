@@ -6,7 +6,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Any
+from importlib.metadata import entry_points
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,7 +24,7 @@ class FloatingPointSignal(Exception):
 
 
 class NoDevice(RuntimeError):
-    """There is no CUDA device, or nothing that could use it: the text says what is missing."""
+    """There is no such device, or nothing that could use it: the text says what is missing."""
 
 
 _ERROR_STATE = np._core.umath._extobj_contextvar
@@ -97,23 +98,69 @@ class CompiledGraph:
 
 
 Backend = Callable[[Graph, Sequence[Any]], Callable[..., tuple[Any, ...]]]
+
+
+class Devices(Protocol):
+    """What a backend has whose programs run on devices of their own. RuntimeError says why there are none."""
+
+    def require(self, name: str) -> None: ...  # raises where there is no such device
+    def numbered(self, number: int) -> Any: ...  # the device itself: what gives copies of its arrays, and takes them
+    # `mode` is that of `npcompile.compile`. These take NumPy's arrays, or the device's, and give what they were given.
+    def compile(self, graph: Graph, example_inputs: Sequence[Any], mode: str) -> CompiledGraph: ...  # for the current device
+    def compile_named(self, graph: Graph, name: str, mode: str) -> CompiledGraph: ...
+    def compile_on(self, graph: Graph, number: int, mode: str) -> CompiledGraph: ...  # results stay there
+    def copying(self, call: Callable[..., Any], graph: Graph, number: int) -> Callable[..., Any]: ...  # on copies on the host
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What is asked of a backend, beside compiling graphs. By default it can nothing more."""
+
+    is_own: bool = False  # is it npcompile's? The errors of others are their users'.
+    has_loops: bool = False  # are Python's loops over single elements compiled for it, from their bytecode?
+    is_bitwise: bool = True  # may it be asked for NumPy's bits?
+    devices: Devices | None = None  # of its own; None: it takes NumPy's arrays
+
+
+NOTHING_MORE = Abilities()
+ENTRY_POINTS = "npcompile.backends"  # of other packages: a name, and a module that registers it when it is imported
 _BACKENDS: dict[str, Backend] = {}
+_ABILITIES: dict[int, Abilities] = {}  # by the identity of the backend
+DEVICES: dict[str, Backend] = {}  # by the first part of the names of devices
 
 
-def register_backend(name: str, backend: Backend) -> None:
-    """Make `compile(fn, backend=name)` use `backend(graph, example_inputs) -> callable`."""
-    _BACKENDS[name] = backend
+def register_backend(name: str, backend: Backend, abilities: Abilities = NOTHING_MORE) -> None:
+    """Make `compile(fn, backend=name)` use `backend(graph, example_inputs) -> callable`.
+
+    A backend with devices runs, too, what is called in `npcompile.device(name)`, and programs of arrays on these.
+    """
+    _BACKENDS[name], _ABILITIES[id(backend)] = backend, abilities
+    if abilities.devices is not None:
+        DEVICES[name] = backend
+
+
+def abilities_of(backend: Backend) -> Abilities:
+    return _ABILITIES.get(id(backend), NOTHING_MORE)
+
+
+def devices_of(name: str) -> Devices | None:
+    """The devices of that name, or of its first part: "cuda:1" is one of "cuda"."""
+    backend = DEVICES.get(name.partition(":")[0])
+    return None if backend is None else abilities_of(backend).devices
 
 
 def list_backends() -> list[str]:
     """Names that `compile(fn, backend=...)` accepts, beside any callable."""
-    return sorted(_BACKENDS)
+    return sorted(_BACKENDS.keys() | {entry.name for entry in entry_points(group=ENTRY_POINTS)})
 
 
 def find_backend(backend: str | Backend) -> Backend:
     """The backend of that name, or the callable itself. ValueError names the known ones."""
     if callable(backend):
         return backend
+    if backend not in _BACKENDS:
+        for entry in entry_points(group=ENTRY_POINTS, name=backend):
+            entry.load()
     if backend not in _BACKENDS:
         raise ValueError(f"unknown backend {backend!r}: choose one of {', '.join(list_backends())}, or give a callable")
     return _BACKENDS[backend]

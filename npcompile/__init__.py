@@ -6,10 +6,8 @@
 ...     return np.sin(x) * np.exp(-y * y) + np.tanh(x * y)
 """
 
-from npcompile.backends.cpu import compile_cpu
+from npcompile.backends import own  # noqa: F401  (registers the backends)
 from npcompile.backends.cpu.threads import OWN_SETTING, read_setting
-from npcompile.backends.cuda import compile_cuda
-from npcompile.backends.eager import compile_eager
 from npcompile.backends.registry import list_backends, register_backend
 from npcompile.checking import CheckFailed
 from npcompile.compiler import allow_in_graph, compile, disable, disallow_in_graph, graph_break, reset, run_only
@@ -123,8 +121,5 @@ __all__ = [
     "zeros_like",
 ]
 
-register_backend("eager", compile_eager)
-register_backend("cpu", compile_cpu)
-register_backend("cuda", compile_cuda)
 read_setting(OWN_SETTING)  # a wrong number of threads is an error here, not in the first call of a compiled function
 set_logs_from_environment()

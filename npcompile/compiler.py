@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar, overload
 
 from npcompile.backends import cpu
-from npcompile.backends.registry import Backend, find_backend
+from npcompile.backends.registry import Backend, abilities_of, find_backend
 from npcompile.devices import before_first_use, placed
 from npcompile.settings import ACCURACIES, after_change, config
 from npcompile.tensor_core.user_warnings import warn_once
@@ -27,7 +27,6 @@ from npcompile.tracer.variant import GraphBreakError, Options
 P = ParamSpec("P")
 R = TypeVar("R")
 
-OWN_BACKENDS = ("cpu", "cuda", "eager", "aot_eager")
 MODES = ("default", "reduce-overhead", "max-autotune")
 _INSPECTS_ITSELF = (
     "locals",
@@ -148,11 +147,13 @@ def options_of(
     """What `compile` is asked for. ValueError for an unknown backend, mode or accuracy."""
     if accuracy is not None and accuracy not in ACCURACIES:
         raise ValueError(f"unknown accuracy {accuracy!r}: choose one of {', '.join(ACCURACIES)}")
-    if accuracy == "bitwise" and backend == "cuda":
-        raise ValueError("accuracy='bitwise' is of the CPU: a device has no code of NumPy's")
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}: choose one of {', '.join(MODES)}")
-    return Options(placed(find_backend(backend)), fullgraph, dynamic, mode, accuracy, backend not in OWN_BACKENDS)
+    found = find_backend(backend)
+    abilities = abilities_of(found)
+    if accuracy == "bitwise" and not abilities.is_bitwise:
+        raise ValueError("accuracy='bitwise' is of the CPU: a device has no code of NumPy's")
+    return Options(placed(found), fullgraph, dynamic, mode, accuracy, not (abilities.is_own and isinstance(backend, str)))
 
 
 def compiled_with(options: Options, function: Any) -> Any:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from npcompile.backends.cpu import compile_cpu
-from npcompile.backends.cuda import compile_cuda, compile_named, compile_on, copying, require_device
-from npcompile.backends.registry import Backend, CompiledGraph
+from npcompile.backends import own
+from npcompile.backends.registry import DEVICES, Backend, CompiledGraph, abilities_of, devices_of
 from npcompile.tensor_core.graph import Graph
-from npcompile.tensor_core.tensors.devices import CURRENT
+from npcompile.tensor_core.tensors.devices import CURRENT, HOST
 
+compile_host = own.HOST
 _in_use: list[str] = []  # empty while no graph has to ask where it is to run
 before_first_use: list[Callable[[], None]] = []  # to forget graphs that do not ask
 
@@ -33,10 +33,11 @@ def device(name: str) -> Iterator[None]:
     >>> with device("cpu"):
     ...     pass
     """
-    if name != "cpu":
-        if name.partition(":")[0] != "cuda":
-            raise ValueError(f'unknown device {name!r}: choose "cpu", "cuda" or, for one of several, "cuda:1"')
-        require_device(name)
+    if name != HOST:
+        if (devices := devices_of(name)) is None:
+            known = ", ".join(f'"{kind}"' for kind in (HOST, *sorted(DEVICES)))
+            raise ValueError(f"unknown device {name!r}: choose one of {known}, or one of several by its number after a colon")
+        devices.require(name)
         if not _in_use:
             _in_use.append(name)
             for call in before_first_use:
@@ -49,34 +50,35 @@ def device(name: str) -> Iterator[None]:
 
 
 def current_name() -> str:
-    """The device that is chosen here: "cpu" outside of `with device(...)`."""
+    """The device that is chosen here: the host outside of `with device(...)`."""
     return CURRENT.get()
 
 
 def placed(backend: Backend) -> Backend:
     """The CPU's backend as one whose graphs run where `device` says; any other backend itself."""
-    return compile_placed if backend is compile_cpu else backend
+    return compile_placed if backend is compile_host else backend
 
 
-def runs_on_cpu(backend: Backend) -> bool:
-    """Does the backend take NumPy's arrays where they are?"""
-    return backend in (compile_cpu, compile_placed)
+def has_loops(backend: Backend) -> bool:
+    """Are loops over single elements of NumPy's arrays compiled for it, beside graphs?"""
+    return abilities_of(compile_host if backend is compile_placed else backend).has_loops
 
 
 def runs_on_host_alone(backend: Backend) -> bool:
-    """Does it take NumPy's arrays, with no device in use that `device` might move them to?"""
-    return runs_on_cpu(backend) and not _in_use
+    """Is it the host's own, with no device in use that `device` might move arrays to?"""
+    return backend in (compile_host, compile_placed) and not _in_use
 
 
 def compile_placed(graph: Graph, example_inputs: Sequence[Any] = (), mode: str = "default") -> CompiledGraph:
     if not _in_use or graph.accuracy == "bitwise":
-        return compile_cpu(graph, example_inputs)
+        return compile_host(graph, example_inputs)
     made: dict[str, CompiledGraph] = {}
 
     def compiled() -> CompiledGraph:
         name = CURRENT.get()
         if name not in made:
-            made[name] = compile_cpu(graph, example_inputs) if name == "cpu" else compile_named(graph, name, mode)
+            devices = devices_of(name)
+            made[name] = devices.compile_named(graph, name, mode) if devices else compile_host(graph, example_inputs)
         return made[name]
 
     first = compiled()
@@ -88,18 +90,21 @@ def compile_here(backend: Backend, graph: Graph, mode: str) -> Any:
     examples = [None] * len(graph.inputs)
     if backend is compile_placed:
         return compile_placed(graph, examples, mode)
-    if backend is compile_cuda and graph.accuracy == "bitwise":
-        return compile_cpu(graph, examples)
-    return compile_cuda(graph, examples, mode) if backend is compile_cuda else backend(graph, examples)
+    devices = abilities_of(backend).devices
+    if devices is not None and graph.accuracy == "bitwise":
+        return compile_host(graph, examples)
+    return backend(graph, examples) if devices is None else devices.compile(graph, examples, mode)
 
 
-def compile_there(backend: Backend, graph: Graph, number: int, mode: str = "default") -> Any:
-    """Compile a graph whose arrays are on the CUDA device of this number, for that device: what it computes stays there.
+def compile_there(backend: Backend, graph: Graph, kind: str, number: int, mode: str = "default") -> Any:
+    """Compile a graph whose arrays are on the device of this kind and number, for that device: what it computes stays there.
 
-    The CPU's backend means the device's. Other backends take NumPy's arrays: copies are moved there and back. So they are where
-    NumPy's bits are asked for, which the CPU alone can give.
+    The host's backend means the device's. Other backends take NumPy's arrays: copies are moved there and back. So they are where
+    NumPy's bits are asked for, which the host alone can give.
     """
-    is_own = backend in (compile_cpu, compile_placed, compile_cuda)
+    devices = devices_of(kind)
+    assert devices is not None, kind
+    is_own = backend in (compile_host, compile_placed, DEVICES[kind])
     if is_own and graph.accuracy != "bitwise":
-        return compile_on(graph, number, mode)
-    return copying((compile_cpu if is_own else backend)(graph, ()), graph, number)
+        return devices.compile_on(graph, number, mode)
+    return devices.copying((compile_host if is_own else backend)(graph, ()), graph, number)

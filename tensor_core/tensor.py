@@ -523,8 +523,8 @@ def asarray(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
         made = data
     elif devices.is_on_device(data):
         made = Tensor._of(require_numbers(data))
-    elif hasattr(data, "__cuda_array_interface__"):
-        made = Tensor._of(require_numbers(devices.open_kind("cuda").from_interface(data)))
+    elif (kind := devices.interface_of(data)) is not None:
+        made = Tensor._of(require_numbers(devices.open_kind(kind).from_interface(data)))
         place = made.device if device is None else device
     else:
         made = Tensor._of(require_numbers(np.asarray(devices.with_host_arrays(plain(data)), dtype)))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from npcompile.backends.registry import CompiledGraph
+from npcompile.backends.registry import Abilities, CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
 
 
@@ -28,3 +28,6 @@ def release_memory() -> None:
     """Return to the system the memory that is kept of freed arrays. Loads nothing where no graph was compiled."""
     if loader := sys.modules.get("npcompile.backends.cpu.loader"):
         loader.release_memory()
+
+
+register_backend("cpu", compile_cpu, Abilities(is_own=True, has_loops=True))

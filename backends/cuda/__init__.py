@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import cache as once
 from typing import Any
 
-from npcompile.backends.registry import CompiledGraph
+from npcompile.backends.cuda import cupy_arrays  # noqa: F401  (their types)
+from npcompile.backends.registry import Abilities, CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors import devices
 
@@ -77,4 +78,23 @@ def open_arrays() -> devices.DeviceArrays:
     return tensors.open_arrays()
 
 
+class CudaDevices:
+    """See `registry.Devices`."""
+
+    require = staticmethod(require_device)
+    compile = staticmethod(compile_cuda)
+    compile_named = staticmethod(compile_named)
+    compile_on = staticmethod(compile_on)
+    copying = staticmethod(copying)
+
+    @staticmethod
+    def numbered(number: int) -> Any:
+        from npcompile.backends.cuda.runtime import device
+
+        return device.numbered_device(number)
+
+
+register_backend("cuda", compile_cuda, Abilities(is_own=True, is_bitwise=False, devices=CudaDevices()))
 devices.OPENERS["cuda"] = open_arrays
+devices.INTERFACES["__cuda_array_interface__"] = "cuda"
+devices.DLPACK_NAMES |= {2: "cuda", 13: "cuda"}  # DLDeviceType: memory of a CUDA device, and memory that CUDA manages

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda import arrays, backend
+from npcompile.backends import device_arrays as arrays
+from npcompile.backends.cuda import backend
 from npcompile.backends.cuda.runtime import device as cuda
 from npcompile.tensor_core.array import cast
 from npcompile.tensor_core.dim import Size

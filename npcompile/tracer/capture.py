@@ -9,12 +9,12 @@ import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.arrays import ArrayKind, are_disjoint, array_kind, is_repeated
+from npcompile.backends.device_arrays import ArrayKind, are_disjoint, array_kind, is_repeated
 from npcompile.backends.overlap import OVERLAP, overlaps_itself
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
 from npcompile.tensor_core.dtypes import is_number
@@ -494,20 +494,21 @@ class Capture(Assumptions):
         """Place the program where the array is. Is it an array, not what stands for a NumPy scalar?"""
         number = kind.number(x)
         if not is_on_device(x):  # nothing has asked for Tensors on this kind of device before
-            open_kind("cuda")
+            open_kind(kind.device)
         self.guard(Equals(Formula(kind.number_text, source), Literal(number)))
         self.guard(Truth(Formula(kind.contiguous_text, source), bool(x.flags.c_contiguous)))
         self.on_device[source] = owner or source
-        if self.place is not None and self.place.number != number:
+        place = Place(kind.device, number, True)
+        if self.place is not None and self.place.name != place.name:
             others = [o for s, o in self.on_device.items() if s != source]
             raise MixedDevices(
-                f'{owner or source} is on "{Place(number, True).name}", and {others[0] if others else "what it meets"} on '
+                f'{owner or source} is on "{place.name}", and {others[0] if others else "what it meets"} on '
                 f'"{self.place.name}" ({self.builder.location}): arrays of one program are on one device. '
                 f'Move one of them there, as x.to("{self.place.name}") does with a Tensor.'
             )
         if self.makes_on_cpu:
-            raise Decline(f"a Tensor made on the CPU, in a program whose arrays are on cuda:{number}", "Name its device.")
-        self.place = Place(number, not owner or (self.place is not None and self.place.gives_arrays))
+            raise Decline(f"a Tensor made on the CPU, in a program whose arrays are on {place.name}", "Name its device.")
+        self.place = replace(place, gives_arrays=not owner or (self.place is not None and self.place.gives_arrays))
         for tensor, (_, example) in self.tensors.items():
             self._require_one_device(tensor, example)
         if x.ndim:

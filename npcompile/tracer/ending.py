@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from npcompile.backends.cuda.arrays import array_kind
+from npcompile.backends.device_arrays import array_kind
 from npcompile.tensor_core.guards import Is, Truth
 from npcompile.tensor_core.source import Call, Name
 from npcompile.tracer.bytecode.decode import Program

@@ -22,7 +22,7 @@ from npcompile.backends.eager import compile_eager
 from npcompile.backends.masked import without_compaction
 from npcompile.backends.measured import compile_measured
 from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
-from npcompile.devices import compile_here, compile_there, runs_on_cpu, runs_on_host_alone
+from npcompile.devices import compile_here, compile_there, has_loops, runs_on_host_alone
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.tensor_core.graph import Builder, Graph, Location
@@ -439,7 +439,7 @@ class CompiledFunction:
     def capture(self, point: Point, state: tuple[Any, ...]) -> Variant:
         """Compile a variant of `point` for the values in `state`."""
         began = time.perf_counter()
-        if point.place is None and runs_on_cpu(self.options.backend):
+        if point.place is None and has_loops(self.options.backend):
             cpu.begin()
         if (native := self.native_loop(point, state)) is not None:
             return native
@@ -473,7 +473,7 @@ class CompiledFunction:
     @property
     def are_native_asked(self) -> bool:
         """Does the user want native programs?"""
-        return config.native_loops and runs_on_cpu(self.options.backend) and not self.options.fullgraph
+        return config.native_loops and has_loops(self.options.backend) and not self.options.fullgraph
 
     @property
     def accuracy(self) -> str:
@@ -685,7 +685,7 @@ class CompiledFunction:
             mode = self.options.mode
             graph = replace(graph, accuracy=self.accuracy)
             if place is not None:
-                made = compile_there(backend, graph, place.number, mode)
+                made = compile_there(backend, graph, place.kind, place.number, mode)
             elif graph.measured:
                 made = compile_measured(graph, lambda piece: compiled_graph(compile_here(backend, piece, mode)), needed)
             else:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from npcompile.backends.cuda.arrays import array_kind
+from npcompile.backends.device_arrays import array_kind
 from npcompile.numpy_shim import indexing
 from npcompile.tensor_core.array import Array, ClosedWrite, Storage
 from npcompile.tensor_core.control import INDEX, make_for_loop

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npcompile.backends.cuda.arrays import ArrayKind, array_kind, array_types, bounds, is_repeated
+from npcompile.backends.device_arrays import ArrayKind, array_kind, array_types, bounds, is_repeated
+from npcompile.backends.registry import devices_of
 from npcompile.backends.transfers import note
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.tensors.devices import shadow
@@ -32,17 +33,18 @@ if TYPE_CHECKING:
 class Place:
     """The device that arrays came on: programs run there, and what they compute stays there."""
 
+    kind: str  # the first part of the device's name
     number: int
     gives_arrays: bool  # arrays that are no Tensors leave as arrays of the device, as some came; else as NumPy's
 
     @property
     def name(self) -> str:
-        return f"cuda:{self.number}" if self.number else "cuda"
+        return f"{self.kind}:{self.number}" if self.number else self.kind
 
-    def device(self) -> Device:
-        from npcompile.backends.cuda.runtime import device  # here: most programs never need it
-
-        return device.numbered_device(self.number)
+    def device(self) -> Any:
+        devices = devices_of(self.kind)
+        assert devices is not None, self.kind
+        return devices.numbered(self.number)
 
 
 def flags_of(array: Any) -> Any:
@@ -120,9 +122,9 @@ class Visit:
 
     def copy(self, group: list[tuple[Any, ArrayKind]]) -> None:
         first, kind = group[0]
-        number = kind.number(first)
-        self.place = self.place or Place(number, True)
-        device = Place(number, True).device()
+        place = Place(kind.device, kind.number(first), True)
+        self.place = self.place or place
+        device = place.device()
         spans = [bounds(x, kind) for x, _ in group]
         low, high = min(a for a, _ in spans), max(b for _, b in spans)
         is_whole = len(group) == 1 and first.flags.c_contiguous

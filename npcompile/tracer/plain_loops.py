@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.devices import runs_on_cpu
+from npcompile.devices import has_loops
 from npcompile.tensor_core.dim import hint_of
 from npcompile.tensor_core.graph import Graph, Node, symbols_of
 from npcompile.tensor_core.meta import TupleMeta, product
@@ -93,7 +93,7 @@ def is_kept(point: Any, k: int, rebound: Set[str]) -> bool:
 def plain_region(point: Any) -> frozenset[int] | None:
     """The instructions of the outermost loop around the Point that is better left to Python."""
     function, options = point.function, point.function.options
-    if point.place is not None or options.fullgraph or options.has_own_backend or not runs_on_cpu(options.backend):
+    if point.place is not None or options.fullgraph or options.has_own_backend or not has_loops(options.backend):
         return None
     if function.callees:  # compiled, which they would not be
         return None

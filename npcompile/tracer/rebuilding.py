@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.arrays import array_kind
+from npcompile.backends.device_arrays import array_kind
 from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.holders import rows_from
 from npcompile.tracer.values import Iterator, Sequence, SetValue

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from npcompile.backends.cuda.arrays import array_types
+from npcompile.backends.device_arrays import array_types
 
 # Between two frames of the user's there are up to five of ours, and some of them take C's stack, of which there is no end
 # to be seen. Divide and conquer does not come to this depth. From there on two frames are left, of generated

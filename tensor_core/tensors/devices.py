@@ -20,7 +20,7 @@ from npcompile.tensor_core.op import OPS
 class DeviceArrays(Protocol):
     """The arrays of one type, on one or several devices."""
 
-    def device_of(self, array: Any) -> str: ...  # its name: "cuda", "cuda:1"
+    def device_of(self, array: Any) -> str: ...  # its name: the kind, and ":1" for another than the current one
     def upload(self, host: np.ndarray, device: str) -> Any: ...  # dense, axes in the order in which they lie in memory
     def download(self, array: Any) -> np.ndarray: ...  # likewise; fresh
     def move(self, array: Any, device: str) -> Any: ...  # a copy on another device of this kind
@@ -34,7 +34,7 @@ class DeviceArrays(Protocol):
     def evaluate(self, op: str, values: Sequence[Any], params: dict[str, Any], dtypes: Sequence[np.dtype] = ()) -> Any: ...
     def grid(self, shape: Shape, axis: int, device: str) -> Any: ...  # the op "index"
     def from_dlpack(self, x: Any) -> Any: ...
-    def from_interface(self, x: Any) -> Any: ...  # of what has __cuda_array_interface__
+    def from_interface(self, x: Any) -> Any: ...  # of what has one of INTERFACES
     def normalize(self, device: str) -> str: ...  # the name that device_of gives; RuntimeError: there is no such device
 
 
@@ -43,11 +43,13 @@ KINDS: dict[type, DeviceArrays] = {}
 # By the first part of a device's name: what gives its arrays, and fills KINDS. RuntimeError says why there are none.
 OPENERS: dict[str, Callable[[], DeviceArrays]] = {}
 # Where programs run, and Tensors are made, unless their arrays say it. Each thread, and each task, has its own answer.
-CURRENT: ContextVar[str] = ContextVar("npcompile_device", default="cpu")
+HOST = "cpu"  # has NumPy's arrays
+CURRENT: ContextVar[str] = ContextVar("npcompile_device", default=HOST)
 # The device that a call with Tensors, or backward, computes for: large arrays of positions are made there. None: the CPU.
 PLACE: ContextVar[str | None] = ContextVar("npcompile_place", default=None)
 LARGE = 1024  # elements: captured forms look into index arrays up to this size (known.LARGEST)
-DLPACK_NAMES = {2: "cuda", 13: "cuda"}  # DLDeviceType: memory of a CUDA device, and memory that CUDA manages
+DLPACK_NAMES: dict[int, str] = {}  # DLDeviceType -> the first part of a device's name
+INTERFACES: dict[str, str] = {}  # the attribute by which other libraries' arrays tell of their memory -> the same
 
 
 def kind_of(array: Any) -> DeviceArrays | None:
@@ -69,14 +71,19 @@ def kind_among(values: Sequence[Any]) -> DeviceArrays | None:
 
 def device_of(array: Any) -> str:
     kind = KINDS.get(type(array))
-    return "cpu" if kind is None else kind.device_of(array)
+    return HOST if kind is None else kind.device_of(array)
+
+
+def interface_of(value: Any) -> str | None:
+    """The kind of device that has the memory of another library's array."""
+    return next((kind for attribute, kind in INTERFACES.items() if hasattr(value, attribute)), None)
 
 
 def open_kind(device: str) -> DeviceArrays:
     """The arrays of a device by its name. ValueError for a name that no backend has, RuntimeError where it is missing."""
     opener = OPENERS.get(device.partition(":")[0])
     if opener is None:
-        known = " or ".join(f'"{name}"' for name in ("cpu", *OPENERS))
+        known = " or ".join(f'"{name}"' for name in (HOST, *OPENERS))
         raise ValueError(f"unknown device {device!r}: Tensors are on {known}")
     return opener()
 
@@ -84,7 +91,7 @@ def open_kind(device: str) -> DeviceArrays:
 def to_device(array: Any, device: str) -> Any:
     """The array itself where it is there, else a copy in the same order of memory."""
     kind = KINDS.get(type(array))
-    if device == "cpu":
+    if device == HOST:
         return array if kind is None else kind.download(array)
     target = open_kind(device)
     if kind is not target:
@@ -179,7 +186,7 @@ MOVES = VIEWS | {"slice_update": slice_update}
 
 @contextmanager
 def computing_on(device: str) -> Iterator[None]:
-    token = PLACE.set(None if device == "cpu" else device)
+    token = PLACE.set(None if device == HOST else device)
     try:
         yield
     finally:

@@ -20,10 +20,10 @@ os.environ["TRITON_INTERPRET"] = "1"
 import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
-from npcompile.backends.cuda.arrays import ArrayKind
 from npcompile.backends.cuda.runtime.blas import Geometry
 from npcompile.backends.cuda.runtime.compiler import Request
 from npcompile.backends.cuda.runtime.graphs import CAPTURING, CannotCapture, refuse_while_capturing
+from npcompile.backends.device_arrays import ArrayKind
 from tests.cuda import interpreted_reductions  # noqa: F401  (they replace the interpreter's own)
 
 
@@ -277,7 +277,13 @@ def view_of(x: DeviceArray, offset: int, shape: Sequence[int], dtype: np.dtype, 
 
 
 KIND = ArrayKind(
-    DeviceArray, lambda x: x.number, "{}.number", "{}.flags.c_contiguous", lambda x: x.__array_interface__["data"][0], view_of
+    DeviceArray,
+    "cuda",
+    lambda x: x.number,
+    "{}.number",
+    "{}.flags.c_contiguous",
+    lambda x: x.__array_interface__["data"][0],
+    view_of,
 )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cuda.arrays import array_kind
+from npcompile.backends.device_arrays import array_kind
 from npcompile.backends.eager import compile_eager
 from npcompile.compiler import compiled_function
 from tests.backends import NO_DEVICE

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cuda import arrays
+from npcompile.backends import device_arrays as arrays
 from npcompile.backends.cuda import backend as cuda_backend
 from npcompile.backends.cuda.runtime import device as cuda_device
 from npcompile.tensor_core.tensors import on_device

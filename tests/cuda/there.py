@@ -12,7 +12,7 @@ import pytest
 
 import npcompile as npc
 from npcompile import devices as npc_devices
-from npcompile.backends.cuda import arrays
+from npcompile.backends import device_arrays as arrays
 from npcompile.backends.cuda import backend as cuda_backend
 from npcompile.backends.cuda.runtime import device as cuda_device
 from npcompile.backends.cuda.tensors import CudaArrays

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cuda.arrays import array_types
+from npcompile.backends.device_arrays import array_types
 from npcompile.backends.eager import compile_eager
 from npcompile.tensor_core.graph import Graph
 

@@ -1,4 +1,4 @@
-"""Device arrays as programs meet them: their types, the device they are on, their memory. CuPy is not imported for this."""
+"""Device arrays as programs meet them: their types, the device they are on, their memory. No library is imported for this."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class ArrayKind:
     """How arrays of one type answer what NumPy's answer otherwise."""
 
     type: type
+    device: str  # the first part of the names of devices that have such arrays
     number: Callable[[Any], int]  # of the device that an array is on
     number_text: str  # the same as an expression of a guard, with {} for the array
     contiguous_text: str  # likewise: is it C-contiguous?
@@ -25,28 +26,25 @@ class ArrayKind:
 
 
 ARRAY_KINDS: dict[type, ArrayKind] = {}
+# Library -> what tells of the type `ndarray` that it has: backends fill it, and it is asked once the library is imported.
+LIBRARIES: dict[str, Callable[[Any], ArrayKind]] = {}
 
 
 def array_kind(kind: type) -> ArrayKind | None:
     """What is known of a type of device arrays; None for other types."""
     found = ARRAY_KINDS.get(kind)
-    if found is None and (cupy := sys.modules.get("cupy")) is not None and kind is getattr(cupy, "ndarray", None):
-        found = ARRAY_KINDS[kind] = ArrayKind(
-            kind,
-            lambda x: x.data.device_id,
-            "{}.data.device_id",
-            # The attribute behind flags.c_contiguous, which makes an object of all flags first.
-            "{}._c_contiguous" if hasattr(kind, "_c_contiguous") else "{}.flags.c_contiguous",
-            lambda x: x.data.ptr,
-            lambda x, offset, shape, dtype, strides: cupy.ndarray(shape, dtype, x.data + offset, strides=strides),
-        )
+    if found is None:
+        for name, tell in LIBRARIES.items():
+            if (library := sys.modules.get(name)) is not None and kind is getattr(library, "ndarray", None):
+                found = ARRAY_KINDS[kind] = tell(library)
     return found
 
 
 def array_types() -> Mapping[type, ArrayKind]:
     """The types of device arrays that there can be in this process."""
-    if "cupy" in sys.modules and len(ARRAY_KINDS) == 0:
-        array_kind(getattr(sys.modules["cupy"], "ndarray", type(None)))
+    if not ARRAY_KINDS:
+        for name in LIBRARIES.keys() & sys.modules.keys():
+            array_kind(getattr(sys.modules[name], "ndarray", type(None)))
     return ARRAY_KINDS
 
 
