@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,15 @@ class Silent(IntEnum):
     ALWAYS = 2
 
 
+class Reads(IntFlag):
+    """What a derivative reads beside the cotangent, of what has a derivative itself."""
+
+    NOTHING = 0
+    OPERANDS = 1
+    RESULT = 2
+    BOTH = 3
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Op:
     """What the graph can say. Inputs are nodes; params are hashable and known when capturing (sizes may be Dims)."""
@@ -52,6 +61,8 @@ class Op:
     # or a question about that input's meta and the params. Never in bfloat16 or integers. `exactness.may_differ` asks it.
     inexact: str | Callable[..., bool] = ""
     cost: Cost = Cost.MODERATE
+    # By the derivative, or a question about the params. None: what the rule of a ufunc is seen to read (`reverse.reads_of`).
+    reads: Reads | Callable[..., Reads] | None = None
     silent: Silent = Silent.NEVER
     stacks: bool = False  # extern: does the same for each part along one more axis 0 of all inputs; axis params count it
 

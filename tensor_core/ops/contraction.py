@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from npcompile.tensor_core.meta import TensorMeta
-from npcompile.tensor_core.op import Parts, Value, row
+from npcompile.tensor_core.op import Parts, Reads, Value, row
 
 
 def eager_einsum(*xs, inputs, output, block=None):
@@ -57,7 +57,7 @@ def of_einsum(g: Value, out: Value, *xs: Value, inputs, output, **options) -> Pa
     return [partial(part, k) for k in range(len(xs))]
 
 
-@row("contraction", eager=eager_einsum, vjp=of_einsum, inexact="efdgFD")
+@row("contraction", eager=eager_einsum, vjp=of_einsum, inexact="efdgFD", reads=Reads.OPERANDS)
 def einsum(*xs: TensorMeta, inputs, output, block=None):
     """Sum over the axes not in `output` of the product of all operands, which have one dtype.
 

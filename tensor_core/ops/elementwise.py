@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.meta import TensorMeta, keep_order_strides
-from npcompile.tensor_core.op import OPS, Cost, Op, Parts, Silent, Value, row
+from npcompile.tensor_core.op import OPS, Cost, Op, Parts, Reads, Silent, Value, row
 
 Interval = tuple[float, float]
 LOG_2, LOG_10 = math.log(2), math.log(10)
@@ -304,7 +304,7 @@ for ufunc, rule in DERIVATIVES.items():
     elementwise(ufunc, rule, domain, inexact=inexact, cost=COSTS.get(ufunc), silent=silent)
 
 
-MOVED: dict[str, Any] = {"cost": Cost.QUICK, "silent": Silent.ALWAYS}  # what only moves numbers
+MOVED: dict[str, Any] = {"cost": Cost.QUICK, "silent": Silent.ALWAYS, "reads": Reads.NOTHING}  # what only moves numbers
 
 
 @row(
@@ -312,6 +312,7 @@ MOVED: dict[str, Any] = {"cost": Cost.QUICK, "silent": Silent.ALWAYS}  # what on
     eager=lambda x, *, dtype: np.asarray(x).astype(dtype),
     vjp=lambda g, out, x, *, dtype: g.cast(x.dtype),
     cost=Cost.QUICK,
+    reads=Reads.NOTHING,
 )
 def cast(x: TensorMeta, *, dtype):
     """astype(dtype, casting='unsafe')."""

@@ -5,7 +5,7 @@ import numpy as np
 from npcompile.tensor_core.array import full
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.meta import TensorMeta, product
-from npcompile.tensor_core.op import Parts, Value, row
+from npcompile.tensor_core.op import Parts, Reads, Value, row
 
 
 @row(
@@ -13,6 +13,7 @@ from npcompile.tensor_core.op import Parts, Value, row
     eager=lambda x, *indices: np.asarray(x[tuple(indices)]),
     vjp=lambda g, out, x, *indices: (x.zeros().op("scatter", g, *indices, mode="add"), *(None for _ in indices)),
     raises=(IndexError,),
+    reads=Reads.NOTHING,
 )
 def gather(x: TensorMeta, *indices: TensorMeta):
     """out[i..., k...] = x[indices[0][i...], ..., k...]: the first len(indices) axes of x are indexed.

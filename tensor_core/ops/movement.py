@@ -14,10 +14,10 @@ from npcompile.tensor_core.meta import (
     product,
     reshape_strides,
 )
-from npcompile.tensor_core.op import Cost, Parts, Value, row
+from npcompile.tensor_core.op import Cost, Parts, Reads, Value, row
 
 
-@row("movement", eager=lambda x, *, name: x, vjp=lambda g, out, x, *, name: None if name is None else g)
+@row("movement", eager=lambda x, *, name: x, vjp=lambda g, out, x, *, name: None if name is None else g, reads=Reads.NOTHING)
 def alias(x: TensorMeta, *, name):
     """x itself, told apart from x: a transform asks for derivatives with respect to this use of it.
 
@@ -30,14 +30,19 @@ def of_permute(g: Value, out: Value, x: Value, *, axes) -> Parts:
     return g.permute(sorted(range(len(axes)), key=axes.__getitem__))
 
 
-@row("movement", eager=lambda x, *, axes: np.transpose(x, axes), vjp=of_permute)
+@row("movement", eager=lambda x, *, axes: np.transpose(x, axes), vjp=of_permute, reads=Reads.NOTHING)
 def permute(x: TensorMeta, *, axes):
     """out's axis k is x's axis axes[k]."""
     assert sorted(axes) == list(range(x.ndim)), axes
     return x.with_(shape=tuple(x.shape[a] for a in axes), strides=tuple(x.strides[a] for a in axes))
 
 
-@row("movement", eager=lambda x, *, shape: np.reshape(x, shape), vjp=lambda g, out, x, *, shape: g.reshape(x.shape))
+@row(
+    "movement",
+    eager=lambda x, *, shape: np.reshape(x, shape),
+    vjp=lambda g, out, x, *, shape: g.reshape(x.shape),
+    reads=Reads.NOTHING,
+)
 def reshape(x: TensorMeta, *, shape):
     """The same elements in C order under another shape."""
     if not same(product(x.shape), product(shape)) and product(x.shape) != product(shape):
@@ -45,7 +50,12 @@ def reshape(x: TensorMeta, *, shape):
     return x.with_(shape=shape, strides=reshape_strides(x, shape) or ())
 
 
-@row("movement", eager=lambda x, *, shape: np.broadcast_to(x, shape), vjp=lambda g, out, x, *, shape: g.sum_to(x.shape))
+@row(
+    "movement",
+    eager=lambda x, *, shape: np.broadcast_to(x, shape),
+    vjp=lambda g, out, x, *, shape: g.sum_to(x.shape),
+    reads=Reads.NOTHING,
+)
 def broadcast_to(x: TensorMeta, *, shape):
     """NumPy's broadcasting: axes of size 1 repeat, new axes come first."""
     for n, m in zip(reversed(x.shape), reversed(shape)):
@@ -84,7 +94,7 @@ def of_slice(g: Value, out: Value, x: Value, *, start, step, shape) -> Parts:
     return g
 
 
-@row("movement", eager=eager_slice, vjp=of_slice)
+@row("movement", eager=eager_slice, vjp=of_slice, reads=Reads.NOTHING)
 def slice_(x: TensorMeta, *, start, step, shape):
     """out[i, j, ...] = x[start0 + step0 * i, start1 + step1 * j, ...]; steps may be negative. In bounds by its maker."""
     assert len(start) == len(step) == len(shape) == x.ndim
@@ -100,7 +110,7 @@ def of_concatenate(g: Value, out: Value, *xs: Value, axis: int) -> Parts:
     return [part(x, offset) for x, offset in zip(xs, offsets)]
 
 
-@row("movement", eager=lambda *xs, axis: np.concatenate(xs, axis), vjp=of_concatenate, cost=Cost.QUICK)
+@row("movement", eager=lambda *xs, axis: np.concatenate(xs, axis), vjp=of_concatenate, cost=Cost.QUICK, reads=Reads.NOTHING)
 def concatenate(*xs: TensorMeta, axis):
     """All of one dtype, joined along an existing axis (0 <= axis < ndim)."""
     first = xs[0]
@@ -127,7 +137,7 @@ def of_slice_update(g: Value, out: Value, x: Value, value: Value, *, start, step
     )
 
 
-@row("update", eager=eager_slice_update, vjp=of_slice_update, cost=Cost.QUICK)
+@row("update", eager=eager_slice_update, vjp=of_slice_update, cost=Cost.QUICK, reads=Reads.NOTHING)
 def slice_update(x: TensorMeta, value: TensorMeta, *, start, step):
     """x with the elements that slice(start, step, value.shape) names replaced by value (same dtype)."""
     assert x.dtype == value.dtype and x.ndim == value.ndim == len(start) == len(step)

@@ -11,7 +11,7 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import TensorMeta, product
-from npcompile.tensor_core.op import OPS, Op, Parts, Value, row
+from npcompile.tensor_core.op import OPS, Op, Parts, Reads, Value, row
 
 # Combining operation: NumPy's ufunc. The first group has an identity, maximum and minimum need one element.
 REDUCERS = {
@@ -210,6 +210,7 @@ def is_inexact(x: TensorMeta, *, reducer: str, axes: tuple[int, ...], buffered: 
     eager=eager_reduce,
     inexact=is_inexact,
     vjp=lambda g, out, x, *, reducer, axes, buffered=False: DERIVATIVE_OF_REDUCE[reducer](g, out, x, reducer, axes),
+    reads=lambda reducer, **_: Reads.NOTHING if reducer == "add" else Reads.BOTH,
 )
 def reduce(x: TensorMeta, *, reducer, axes, buffered=False):
     """Combine over `axes` (sorted, non-negative), which disappear. The dtype stays: casts come before.

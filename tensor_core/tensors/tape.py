@@ -20,13 +20,13 @@ from npcompile.tensor_core.array import Array, Step, Storage, updated
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
-from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.op import OPS, Reads
 from npcompile.tensor_core.source import Source
 from npcompile.tensor_core.tensors import devices
 from npcompile.tensor_core.tensors.devices import KINDS
 from npcompile.tensor_core.tensors.products import product
 from npcompile.tensor_core.tensors.views import read_through, view_of
-from npcompile.tensor_core.transforms.reverse import is_differentiable
+from npcompile.tensor_core.transforms.reverse import is_differentiable, reads_of
 
 # Is what is computed here recorded for gradients? Each thread, and each task, has its own answer.
 RECORDING: ContextVar[bool] = ContextVar("RECORDING", default=True)
@@ -73,18 +73,6 @@ class Overwritten(RuntimeError):
         self.node = node
 
 
-VIEWS = "alias permute reshape broadcast_to slice"
-BOTH = f"{VIEWS} add subtract negative positive conjugate cast real imag complex where concatenate slice_update gather"
-# Ops whose rules do not read their operands, and those that do not read their result. A value that no rule reads goes with
-# its Tensor; should one ask for it after all, it is computed again. (Of reductions these are the sums.)
-READ_NO_OPERAND = frozenset(f"{BOTH} exp exp2 tanh tan sqrt cbrt reciprocal degrees radians".split())
-READ_NO_RESULT = frozenset(f"{BOTH} multiply square sin cos log log2 log10 log1p expm1 arctan einsum".split())
-
-
-def is_among(names: frozenset[str], op: str, params: dict[str, Any]) -> bool:
-    return op in names or (op == "reduce" and params["reducer"] == "add")
-
-
 class TapeNode(Node):
     """A node with its value. One that needs no gradient keeps no inputs, so that no graph grows behind it."""
 
@@ -118,7 +106,7 @@ class TapeNode(Node):
         self.hooks: dict[int, Callable[[Any], Any]] | None = None
         self.vjp: Callable | None = None  # in place of the op's own rule
         self.error: str | None = None  # why there is no gradient
-        if needs_grad and not is_among(READ_NO_OPERAND, op, params):
+        if needs_grad and Reads.OPERANDS in reads_of(op, params):
             for i in inputs:
                 if i.content is None and i.weak is not None:
                     i.content = i.weak()
@@ -139,7 +127,7 @@ class TapeNode(Node):
 
     def loosen(self) -> None:
         """A Tensor shows the value: where no rule reads it, it may go with the Tensor."""
-        if self.needs_grad and self.inputs and is_among(READ_NO_RESULT, self.op, self.params):
+        if self.needs_grad and self.inputs and Reads.RESULT not in reads_of(self.op, self.params):
             self.content, self.weak = None, ref(self.content)
 
     @property

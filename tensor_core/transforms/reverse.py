@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
+
+import numpy as np
 
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
-from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.op import OPS, Reads
 from npcompile.tensor_core.transforms.decompose import decomposed, is_composite
 from npcompile.tensor_core.transforms.value import Value
 
@@ -106,6 +108,34 @@ def rule_of(node: Node) -> Callable | None:
     """The op's rule; a node that computes what no op does has its own, and one that is written with other ops has theirs."""
     own = getattr(node, "vjp", None) or OPS[node.op].vjp
     return partial(derived, node.op) if own is None and is_composite(node.op) else own
+
+
+def reads_of(op: str, params: dict[str, Any]) -> Reads:
+    """What the derivative of `op` reads beside the cotangent."""
+    if op not in OPS:  # a program's node, which has a rule of its own
+        return Reads.BOTH
+    reads = OPS[op].reads
+    if reads is None:
+        return read_by_rule(op)
+    return reads(**params) if callable(reads) else reads
+
+
+@cache
+def read_by_rule(op: str) -> Reads:
+    """What the rule of an elementwise op of float64 and of complex128 makes its parts of."""
+    loops, found = OPS[op].loops, Reads.NOTHING
+    if OPS[op].kind != "elementwise" or loops is None or OPS[op].vjp is None and not is_composite(op):
+        return Reads.BOTH
+    letters = [c for c in "dD" if any(types.startswith(c * loops.nin + "->") for types in loops.types)]
+    for letter in letters:
+        builder = Builder()
+        operands = [builder.input(TensorMeta((2,), np.dtype(letter))) for _ in range(loops.nin)]
+        result = builder.apply(op, *operands)
+        g = builder.input(result.meta)
+        parts = [x for x in contributions(Sums(builder, {result: g}), result, {*operands}) if x is not None]
+        read = {x for node in topological(parts, [*operands, result])[len(operands) + 1 :] for x in node.inputs}.union(parts)
+        found |= Reads.OPERANDS * (not read.isdisjoint(operands)) | Reads.RESULT * (result in read)
+    return found if letters else Reads.BOTH
 
 
 def derived(op: str, g: Value, out: Value, *inputs: Value, **params: Any) -> list[Value | None]:

@@ -21,7 +21,8 @@ from npcompile.tensor_core.loop_ir.ops import Let
 from npcompile.tensor_core.loop_ir.outcome import Returned
 from npcompile.tensor_core.loop_ir.pipeline import run_passes
 from npcompile.tensor_core.loop_ir.verifier import verify
-from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.op import OPS, Reads
+from npcompile.tensor_core.transforms.reverse import reads_of
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.ops.rows import added, log1mexp, logsumexp, softplus_between, sum_of_squares
 
@@ -84,6 +85,22 @@ def test_its_derivative_is_that_of_the_decomposition(name: str) -> None:
     along = npc.compile(lambda x: (npc.grad(function)(x) * direction).sum(), fullgraph=True)
     bend = (along(X + step * direction) - along(X - step * direction)) / (2 * step)
     np.testing.assert_allclose((npc.grad(along)(X) * direction).sum(), bend, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("op", "read"),
+    [
+        ("add", Reads.NOTHING),
+        ("multiply", Reads.OPERANDS),
+        ("exp", Reads.RESULT),
+        ("absolute", Reads.BOTH),  # of complex numbers, its result
+        ("power", Reads.BOTH),
+        ("log1mexp", Reads.OPERANDS),
+        ("logsumexp", Reads.BOTH),  # nothing is said
+    ],
+)
+def test_what_its_derivative_reads_is_seen(op: str, read: Reads) -> None:
+    assert reads_of(op, {}) == read
 
 
 def test_batches() -> None:
