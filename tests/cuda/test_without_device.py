@@ -29,7 +29,7 @@ def test_the_backend_is_known_and_not_imported() -> None:
         "import sys, npcompile; "
         "print('cuda' in npcompile.list_backends(), "
         "[m for m in sys.modules if m.split('.')[0] in ('cupy', 'triton') or m.startswith('npcompile.backends.cuda.')"
-        " and m != 'npcompile.backends.device_arrays'])"  # which asks whether an array is one of a device
+        " and m != 'npcompile.backends.cuda.cupy_arrays'])"  # which tells arrays of CuPy from others
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["True", "[]"]
