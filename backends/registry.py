@@ -120,6 +120,10 @@ class Abilities:
     has_loops: bool = False  # are Python's loops over single elements compiled for it, from their bytecode?
     is_bitwise: bool = True  # may it be asked for NumPy's bits?
     devices: Devices | None = None  # of its own; None: it takes NumPy's arrays
+    begin: Callable[[], None] | None = (
+        None  # called while the first function is captured: what its graph will need is made beside
+    )
+    release_memory: Callable[[], None] | None = None  # what is kept of freed arrays goes back to the system
 
 
 NOTHING_MORE = Abilities()
@@ -141,6 +145,13 @@ def register_backend(name: str, backend: Backend, abilities: Abilities = NOTHING
 
 def abilities_of(backend: Backend) -> Abilities:
     return _ABILITIES.get(id(backend), NOTHING_MORE)
+
+
+def release_memory() -> None:
+    """Of all backends."""
+    for abilities in _ABILITIES.values():
+        if abilities.release_memory is not None:
+            abilities.release_memory()
 
 
 def devices_of(name: str) -> Devices | None:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar, overload
 
-from npcompile.backends import cpu
-from npcompile.backends.registry import Backend, abilities_of, find_backend
+from npcompile.backends.registry import Backend, abilities_of, find_backend, release_memory
 from npcompile.devices import before_first_use, placed
 from npcompile.settings import ACCURACIES, after_change, config
 from npcompile.tensor_core.user_warnings import warn_once
@@ -298,7 +297,7 @@ def reset() -> None:
     for compiled in all_compiled():
         compiled.renew()
     forget_decoded()
-    cpu.release_memory()
+    release_memory()
 
 
 before_first_use.append(reset)

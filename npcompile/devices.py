@@ -64,6 +64,12 @@ def has_loops(backend: Backend) -> bool:
     return abilities_of(compile_host if backend is compile_placed else backend).has_loops
 
 
+def begin(backend: Backend) -> None:
+    """A first graph is coming: what it needs of this machine is made beside."""
+    if (make := abilities_of(compile_host if backend is compile_placed else backend).begin) is not None:
+        make()
+
+
 def runs_on_host_alone(backend: Backend) -> bool:
     """Is it the host's own, with no device in use that `device` might move arrays to?"""
     return backend in (compile_host, compile_placed) and not _in_use

@@ -20,9 +20,9 @@ from npcompile.backends.cache import Cache, open_cache
 from npcompile.backends.cpu import vector_math
 from npcompile.backends.cpu.c_library import unit_of_calls
 from npcompile.backends.cpu.compiler import MISSING_IS_AN_ERROR, PROBE_TIMEOUT, Compiler, find_compiler
-from npcompile.backends.cpu.errors import CompilerError, NoCompiler, WrongSetting
 from npcompile.backends.cpu.process import run
 from npcompile.backends.cpu.threads import thread_limit
+from npcompile.backends.errors import CompilerError, NoCompiler, WrongSetting
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 
 DEPENDENCIES = ("npcompile", "numpy", "platformdirs", "threadpoolctl")  # without which nothing is compiled

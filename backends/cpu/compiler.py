@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from npcompile.backends.cache import Cache, key_of
-from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
+from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
 
 __all__ = ["Compiler", "CompilerError", "CompilerTimeout", "NoCompiler", "find_compiler"]
 

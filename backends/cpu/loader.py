@@ -24,7 +24,6 @@ from npcompile.backends.cache import Cache, key_of, open_cache
 from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
 from npcompile.backends.cpu.compiler import Compiler, Making, Trial, begin_finding, find_compiler
 from npcompile.backends.cpu.control_groups import memory_quota
-from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
 from npcompile.backends.cpu.library_files import load_library, why_incomplete
 from npcompile.backends.cpu.numpy_loops import give_loops
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
@@ -32,6 +31,7 @@ from npcompile.backends.cpu.product import product_library
 from npcompile.backends.cpu.runtime import runtime_source
 from npcompile.backends.cpu.threads import register_pool, thread_limit, usable_processors
 from npcompile.backends.entering import ENTERING
+from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
 from npcompile.backends.likeness import LIKENESS
 from npcompile.backends.overlap import OVERLAP
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorStates, FloatingPointSignal

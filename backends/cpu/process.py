@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Sequence
 
 from npcompile.backends.background import Job
-from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout
+from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout
 
 STARTING = threading.Lock()
 ENDING: list[int] = []  # the process that ends

@@ -15,14 +15,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from npcompile.backends import cpu
 from npcompile.backends.background import Job
-from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, NoCompiler
 from npcompile.backends.eager import compile_eager
+from npcompile.backends.errors import CompilerError, CompilerRefused, NoCompiler
 from npcompile.backends.masked import without_compaction
 from npcompile.backends.measured import compile_measured
 from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
-from npcompile.devices import compile_here, compile_there, has_loops, runs_on_host_alone
+from npcompile.devices import begin, compile_here, compile_there, has_loops, runs_on_host_alone
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.tensor_core.graph import Builder, Graph, Location
@@ -439,8 +438,8 @@ class CompiledFunction:
     def capture(self, point: Point, state: tuple[Any, ...]) -> Variant:
         """Compile a variant of `point` for the values in `state`."""
         began = time.perf_counter()
-        if point.place is None and has_loops(self.options.backend):
-            cpu.begin()
+        if point.place is None:
+            begin(self.options.backend)
         if (native := self.native_loop(point, state)) is not None:
             return native
         decisions = Decisions(stops=dict(self.stops))

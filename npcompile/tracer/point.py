@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.background import NotYet, blocking, going_on
-from npcompile.backends.cpu.errors import WrongSetting
+from npcompile.backends.errors import WrongSetting
 from npcompile.backends.likeness import LIKENESS, kind_of
 from npcompile.backends.registry import NoDevice
 from npcompile.logs import log

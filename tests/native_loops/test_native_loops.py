@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu.errors import CompilerRefused
+from npcompile.backends.errors import CompilerRefused
 from npcompile.compiler import compiled_function
 from npcompile.tracer.native import loops
 from tests.native_loops.agreement import cloned, ends_when_interrupted, outcome, same

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from npcompile.backends.cpu.errors import NoCompiler
 from npcompile.backends.cpu.loader import Loader
+from npcompile.backends.errors import NoCompiler
 from tests.runtime.units import make_loader
 
 

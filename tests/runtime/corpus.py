@@ -29,10 +29,10 @@ import npcompile as npc
 from benchmarks.gate.__main__ import checkout_of
 from benchmarks.programs.families import PROGRAMS
 from npcompile.backends.cpu import compile_cpu
-from npcompile.backends.cpu.errors import CompilerError
 from npcompile.backends.cpu.loader import Loader, loader, runtime_text
 from npcompile.backends.cpu.prelude import PRELUDE
 from npcompile.backends.cpu.product import product_library
+from npcompile.backends.errors import CompilerError
 from npcompile.compiler import compiled_function
 from tests.cpu.random_graphs import RandomGraph
 from tests.native_loops.generate import draw_program

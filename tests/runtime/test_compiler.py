@@ -17,9 +17,9 @@ import pytest
 from npcompile.backends.cache import Cache
 from npcompile.backends.cpu import compiler as compiler_module
 from npcompile.backends.cpu.compiler import BASE_FLAGS, OPTIONAL_FLAGS, find_compiler, processor, which
-from npcompile.backends.cpu.errors import CompilerError, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.library_files import has_subnormals, load_library, why_incomplete
 from npcompile.backends.cpu.loader import Loader
+from npcompile.backends.errors import CompilerError, CompilerTimeout, NoCompiler
 from tests.runtime.units import INT64, constant, make_loader, mark_items, returning
 
 REAL = which("cc") or which("gcc") or which("clang") or ""

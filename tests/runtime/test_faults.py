@@ -9,8 +9,8 @@ import pytest
 
 from npcompile.backends.cache import open_cache
 from npcompile.backends.cpu.compiler import find_compiler
-from npcompile.backends.cpu.errors import NoCompiler
 from npcompile.backends.cpu.loader import Loader
+from npcompile.backends.errors import NoCompiler
 from tests.runtime.faults import TARGETS, each_fault
 from tests.runtime.units import INT64, constant, make_loader
 

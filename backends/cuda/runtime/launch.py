@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.background import InBackground
-from npcompile.backends.cpu.errors import NoCompiler
 from npcompile.backends.cpu.loader import loader, python_function
 from npcompile.backends.cpu.prelude import TYPES
 from npcompile.backends.cuda.runtime.compiler import Binary
+from npcompile.backends.errors import NoCompiler
 
 SOURCE = Path(__file__).with_name("launch.c")
 KNOWN, INTEGER, DOUBLE = range(3)

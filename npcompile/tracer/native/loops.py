@@ -12,10 +12,10 @@ import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.errors import CompilerRefused, NoCompiler
 from npcompile.backends.cpu.loops.extents import COUNTED, SMALL, bounds_of
 from npcompile.backends.cpu.loops.loop_unit import GIVEN, UNFIT, UNUSUAL, compile_unit
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
+from npcompile.backends.errors import CompilerRefused, NoCompiler
 from npcompile.backends.likeness import as_array
 from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph, _present_state, may_not_return
 from npcompile.settings import config
