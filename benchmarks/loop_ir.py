@@ -7,7 +7,6 @@ warm call. `--ops` makes a function of many statements and gives the passes' tim
 from __future__ import annotations
 
 import copy
-import ctypes
 import os
 import statistics
 import sys
@@ -21,15 +20,13 @@ from typing import Any
 import numpy as np
 
 import npcompile as npc
-from npcompile.backends.cpu.loop_ir.memory import Frame, Heap
 from npcompile.backends.cpu.loop_ir.program import CompiledLoop, compile_program
 from npcompile.backends.cpu.loop_ir.target import CPU, PATIENCE
 from npcompile.backends.loop_ir.c_text import unit
 from npcompile.backends.loop_ir.statements import print_function
 from npcompile.tensor_core.loop_ir.adjoint import adjoint
 from npcompile.tensor_core.loop_ir.forms import walk
-from npcompile.tensor_core.loop_ir.ops import ALL_ERRORS, Program
-from npcompile.tensor_core.loop_ir.outcome import ignored_errors
+from npcompile.tensor_core.loop_ir.ops import Program
 from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
 from npcompile.tensor_core.loop_ir.shadows import NoDerivative
 from npcompile.tensor_core.loop_ir.types import Memref
@@ -86,14 +83,9 @@ def print_c(program: Program) -> str:
 
 
 def machine_code(loop: CompiledLoop, arguments: Arguments, repeats: int = 200) -> float:
-    """Microseconds of the machine code alone, without making words of objects and objects of words."""
-    found = []
-    for _ in range(repeats):
-        loop.pack(arguments)
-        frame = Frame(ALL_ERRORS & ~ignored_errors(), PATIENCE)
-        seconds, _ = timed(partial(loop.library.handle.npc_loop, ctypes.byref(frame), loop.inputs, loop.outputs))
-        found.append(seconds)
-        Heap(frame, arguments).free_rest()
+    """Microseconds of the machine code with making words of objects and objects of words, without Python's part of a call."""
+    loop(arguments)
+    found = [timed(partial(loop.run, loop.states, loop.reported, PATIENCE, False, *arguments))[0] for _ in range(repeats)]
     return statistics.median(found) * 1e6
 
 

@@ -454,7 +454,7 @@ class Statements:
         for axis in reversed(range(kind.rank)):
             self.line("  {}.n[{}] = {}; {}.s[{}] = {};", name, axis, self.name(op.sizes[axis]), name, axis, stride)
             stride = c("{}.s[{}] * {}.n[{}]", name, axis, name, axis)
-        self.line("  NPC_ALLOCATE({}, {}, {});", name, stride, int(op.zeroed))
+        self.line("  NPC_ALLOCATE({}, {}, {}, {}, {});", name, c(kind.element.name), kind.rank, stride, int(op.zeroed))
 
     def lists(self, op: NewList | Append, line: int) -> None:
         if Ability.LISTS not in self.target.abilities:

@@ -10,15 +10,14 @@ from npcompile.backends.loop_ir.target import SHARED_HELPERS, Ability, Target
 OUT_OF_MEMORY = -1  # what the function returns instead of the number of a way out
 PATIENCE = 1 << 12  # iterations, or blocks of these, between two looks for signals
 
+# They follow prelude.py's: `rt` is the runtime.
 HELPERS: Final = f"""typedef long long npc_i64;
-typedef unsigned long npc_size;
 union npc_word {{ npc_i64 i; double d; char* p; }};
-struct npc_block {{ struct npc_block* next; npc_i64 unused[7]; }};
-struct npc_list {{ struct npc_list* next; npc_i64 length, capacity; char* data; }};
-struct npc_frame {{ npc_i64 errors, fuel, leaves, way; struct npc_block* blocks; struct npc_list* lists; }};
-double fabs(double), sqrt(double), exp(double), sin(double), cos(double);
-void* malloc(npc_size); void* calloc(npc_size, npc_size); void* realloc(void*, npc_size);
-int PyErr_CheckSignals(void);
+struct npc_list {{ struct npc_list* next; npc_i64 length, capacity; char* data; PyObject* made; }};
+struct npc_block {{ struct npc_block* next; PyObject* array; }};
+struct npc_frame {{
+  npc_i64 errors, fuel, leaves; struct npc_block* blocks; struct npc_list* lists; PyObject* const* args; npc_i64 nargs;
+}};
 #define NPC_INLINE static inline __attribute__((unused))
 #define NPC_UNLIKELY(c) __builtin_expect(!!(c), 0)
 #define NPC_NAN __builtin_nan("")
@@ -61,34 +60,66 @@ NPC_INLINE unsigned npc_hardware(npc_i64 errors) {{
 }}
 /* Does a signal wait that Python has a handler for, or does the caller want the program to be left here? */
 static __attribute__((noinline, unused)) int npc_poll(struct npc_frame* frame) {{
-  return frame->leaves || PyErr_CheckSignals();
+  return frame->leaves || rt->interrupted();
 }}
 #define NPC_POLL(label) if (NPC_UNLIKELY(--fuel < 0)) {{ if (npc_poll(frame)) goto label; fuel = {PATIENCE}; }}
-static __attribute__((noinline, unused)) struct npc_block* npc_allocate(struct npc_frame* frame, npc_i64 bytes, int zeroed) {{
-  const npc_size size = sizeof(struct npc_block) + (npc_size)bytes;
-  struct npc_block* const block = zeroed ? calloc(1, size) : malloc(size);
-  if (block) {{ block->next = frame->blocks; frame->blocks = block; }}
-  return block;
+static __attribute__((noinline, unused)) npc_array* npc_allocate(
+    struct npc_frame* frame, int kind, int rank, const npc_i64* sizes, npc_i64 bytes, int zeroed) {{
+  struct npc_block* const block = rt->scratch(sizeof(struct npc_block));
+  if (!block) return 0;
+  block->array = rt->empty(npc_dtypes[kind], rank, (const int64_t*)sizes, 0);
+  if (!block->array) {{ rt->release(block); return 0; }}
+  block->next = frame->blocks; frame->blocks = block;
+  if (zeroed) memset(((npc_array*)block->array)->data, 0, bytes);
+  return (npc_array*)block->array;
 }}
-#define NPC_ALLOCATE(a, bytes, zeroed) {{ \\
-  struct npc_block* const block = npc_allocate(frame, bytes, zeroed); \\
-  if (!block) return {OUT_OF_MEMORY}; \\
-  a.data = (char*)(block + 1); a.owner = (npc_i64)block; a.is_view = 0; }}
+#define NPC_ALLOCATE(a, kind, rank, bytes, zeroed) {{ \\
+  npc_array* const made = npc_allocate(frame, NPC_OF_##kind, rank, a.n, bytes, zeroed); \\
+  if (!made) return {OUT_OF_MEMORY}; \\
+  a.data = made->data; a.owner = (npc_i64)made; a.is_view = 0; }}
 static __attribute__((noinline, unused)) int npc_grow(struct npc_list* list) {{
   const npc_i64 capacity = list->capacity ? 2 * list->capacity : 16;
-  char* const data = realloc(list->data, 8 * (npc_size)capacity);
+  char* const data = rt->scratch(8 * capacity);
   if (!data) return 0;
+  if (list->length) memcpy(data, list->data, 8 * list->length);
+  rt->release(list->data);
   list->data = data; list->capacity = capacity;
   return 1;
 }}
-#define NPC_NEW_LIST(v) {{ \\
-  v = calloc(1, sizeof(struct npc_list)); \\
-  if (!v) return {OUT_OF_MEMORY}; \\
-  v->next = frame->lists; frame->lists = v; }}
+static __attribute__((noinline, unused)) struct npc_list* npc_new_list(struct npc_frame* frame) {{
+  struct npc_list* const list = rt->scratch(sizeof(struct npc_list));
+  if (!list) return 0;
+  *list = (struct npc_list){{frame->lists, 0, 0, 0, 0}};
+  return frame->lists = list;
+}}
+#define NPC_NEW_LIST(v) {{ v = npc_new_list(frame); if (!v) return {OUT_OF_MEMORY}; }}
 #define NPC_APPEND(type, v, x) {{ \\
   if (NPC_UNLIKELY(v->length == v->capacity) && !npc_grow(v)) return {OUT_OF_MEMORY}; \\
   ((type*)v->data)[v->length++] = x; }}
-#define NPC_LEAVE(number) return frame->way = number
+/* What Python has for an array: its words are data, owner, whether it is a view, sizes, strides. 0: no memory. */
+static __attribute__((noinline, unused)) PyObject* npc_array_of(
+    struct npc_frame* frame, union npc_word* out, int kind, int rank) {{
+  PyObject* const owner = out[1].i < frame->nargs ? frame->args[out[1].i] : (PyObject*)out[1].i;
+  if (!out[2].i) {{ rt->incref(owner); return owner; }}
+  return rt->view(npc_dtypes[kind], rank, (int64_t*)&out[3], (int64_t*)&out[3 + rank], out[0].p, owner);
+}}
+static __attribute__((noinline, unused)) PyObject* npc_list_of(struct npc_list* list, const char* letter, int kind) {{
+  if (!list->made) list->made = rt->list_of(letter, npc_dtypes + kind, list->data, list->length, 8);
+  if (list->made) rt->incref(list->made);
+  return list->made;
+}}
+NPC_INLINE void npc_free(struct npc_frame* frame) {{
+  for (struct npc_block* each = frame->blocks; each;) {{
+    struct npc_block* const next = each->next;
+    rt->decref(each->array); rt->release(each); each = next;
+  }}
+  for (struct npc_list* each = frame->lists; each;) {{
+    struct npc_list* const next = each->next;
+    rt->decref(each->made); rt->release(each->data); rt->release(each); each = next;
+  }}
+}}
+enum {{ NPC_OF_B1, NPC_OF_I64, NPC_OF_F64 }};
+#define NPC_LEAVE(number) return number
 /* 32 sums at once: NumPy's BLAS does not add in the order of the elements either. */
 typedef double npc_sums __attribute__((vector_size(64)));
 typedef double npc_sums_at __attribute__((vector_size(64), aligned(8)));
@@ -110,7 +141,7 @@ static __attribute__((unused)) double npc_dot(char* x, npc_i64 n, npc_i64 sx, ch
   return (((s0[0] + s0[1]) + (s0[2] + s0[3])) + ((s0[4] + s0[5]) + (s0[6] + s0[7]))) + s;
 }}
 """
-FUNCTION: Final = """npc_i64 npc_loop(struct npc_frame* frame, const union npc_word* in, union npc_word* out) {
+FUNCTION: Final = """static npc_i64 npc_loop(struct npc_frame* frame, const union npc_word* in, union npc_word* out) {
   const unsigned reported __attribute__((unused)) = npc_hardware(frame->errors);
   npc_i64 fuel __attribute__((unused)) = frame->fuel;
   npc_clear_flags();"""

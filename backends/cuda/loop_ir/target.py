@@ -42,7 +42,7 @@ NPC_INLINE char* npc_take(char** arena, npc_i64* room, npc_i64 bytes, int zeroed
   if (zeroed) for (npc_i64 i = 0; i < bytes; i += 8) *(npc_i64*)(taken + i) = 0;
   return taken;
 }}
-#define NPC_ALLOCATE(a, bytes, zeroed) {{ \\
+#define NPC_ALLOCATE(a, kind, rank, bytes, zeroed) {{ \\
   a.data = npc_take(&arena, &room, bytes, zeroed); \\
   if (!a.data) {{ *status = -1; return; }} \\
   a.owner = (npc_i64)a.data; a.is_view = 0; }}
