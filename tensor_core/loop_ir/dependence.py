@@ -6,49 +6,41 @@ are the same in each iteration. Of two arrays it is asked when the program runs 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 
-from npcompile.tensor_core.loop_ir.affine import Affine, atom_of
+from npcompile.tensor_core.loop_ir.affine import Affine, Ranges
 from npcompile.tensor_core.loop_ir.forms import inner, results, walk
 from npcompile.tensor_core.loop_ir.ops import Alloc, Constant, For, Let, Load, Program, Scratch, Store
 from npcompile.tensor_core.loop_ir.report import Declined
 from npcompile.tensor_core.loop_ir.types import INT, List
 
 
-@dataclass(slots=True)
-class Places:
-    """The integers of a program as sums. What is not made by adding is an atom."""
-
-    forms: dict[int, Affine] = field(default_factory=dict)
-
-    def form(self, value: int) -> Affine:
-        found = self.forms.get(value)
-        if found is None:
-            found = self.forms[value] = atom_of(value)
-        return found
-
-    def along(self, value: int, index: int) -> int:
-        """By how much it grows where `index` grows by 1, if it is a sum with it."""
-        return self.form(value).factors.get(index, 0)
-
-
-def places_of(program: Program) -> Places:
-    found = Places()
+def places_of(program: Program) -> Ranges:
+    """The integers of a program as sums, and between what they lie."""
+    found = Ranges()
     for op in walk(program.body):
         if type(op) is Constant and type(op.value) is int:
             found.forms[op.result] = Affine(op.value)
+        elif type(op) is For:
+            found.atom(op.index, found.form(op.start), found.form(op.stop).plus(-1))
         elif type(op) is Let and program.types[op.result] == INT and (form := sum_of(found, op)) is not None:
             found.forms[op.result] = form
     return found
 
 
-def sum_of(places: Places, op: Let) -> Affine | None:
+def sum_of(places: Ranges, op: Let) -> Affine | None:
     if op.op not in ("add", "subtract", "multiply"):
         return None
     a, b = map(places.form, op.args)
     if op.op == "multiply":
         return a * b.constant if not b.factors else b * a.constant if not a.factors else None
     return a + b if op.op == "add" else a - b
+
+
+def along(places: Ranges, value: int, index: int) -> int:
+    """By how much a value grows where `index` grows by 1, if it is a sum with it."""
+    return places.form(value).factors.get(index, 0)
 
 
 @dataclass(slots=True)
@@ -71,7 +63,7 @@ def fresh_of(program: Program) -> Fresh:
     return Fresh({op.result for op in ops if type(op) is Scratch}, {op.result for op in ops if type(op) is Alloc}, params)
 
 
-def pairs_apart(loop: For, program: Program, places: Places, fresh: Fresh) -> list[tuple[int, int]]:
+def pairs_apart(loop: For, program: Program, places: Ranges, fresh: Fresh) -> list[tuple[int, int]]:
     """The pairs of arrays that must be apart, so that no iteration sees what another stores.
 
     Raises Declined where one does, whatever the arrays are.
@@ -94,12 +86,24 @@ def pairs_apart(loop: For, program: Program, places: Places, fresh: Fresh) -> li
     return list(needed)
 
 
-def never_meet(one: list[int], other: list[int], index: int, inside: set[int], places: Places) -> bool:
+TWIN: Final = -1  # the atom of a loop's index in another iteration
+
+
+def never_meet(one: list[int], other: list[int], index: int, inside: set[int], places: Ranges) -> bool:
     """Are accesses at these indices, in different iterations, always of different elements? One axis is enough to show it."""
+    places.bounds[TWIN] = places.bounds[index]
     for a, b in zip(one, other, strict=True):
-        form, difference = places.form(a), places.form(a) - places.form(b)
-        if difference.factors or not inside.isdisjoint(form.factors):
+        form, same = places.form(a), places.form(b)
+        if not inside.isdisjoint(form.factors) or not inside.isdisjoint(same.factors):
             continue
-        if difference.constant == 0 if index in form.factors else difference.constant != 0:
-            return True  # another element in each iteration, the same of both; or always another row
+        if form == same and index in form.factors:
+            return True  # another element in each iteration
+        difference = form - (same.without(index) + Affine(0, {TWIN: 1}) * same.factors.get(index, 0))
+        if is_above(places, difference) or is_above(places, difference * -1):
+            return True  # elements before, or behind, all that the other goes to
     return False
+
+
+def is_above(places: Ranges, form: Affine) -> bool:
+    least = places.least(form)
+    return not least.factors and least.constant > 0

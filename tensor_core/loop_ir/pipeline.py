@@ -17,6 +17,7 @@ from npcompile.tensor_core.loop_ir.licm import hoist_invariants
 from npcompile.tensor_core.loop_ir.ops import Program
 from npcompile.tensor_core.loop_ir.peel import peel
 from npcompile.tensor_core.loop_ir.report import Report, Said
+from npcompile.tensor_core.loop_ir.signals import look_less_often
 from npcompile.tensor_core.loop_ir.simplify import simplify
 from npcompile.tensor_core.loop_ir.speculation import speculate
 from npcompile.tensor_core.loop_ir.structure import structure
@@ -50,8 +51,9 @@ PASSES = (
     Pass("floating-point status", sink_flag_checks, Stage.STRUCTURED),
     Pass("speculate", speculate, Stage.STRUCTURED),
     Pass("vectorize", partial(vectorize, lanes=LANES), Stage.STRUCTURED),
+    Pass("signals", look_less_often, Stage.STRUCTURED),
 )
-SCALAR_PASSES = PASSES[:-2]  # for a target without vectors, which looks at no flags
+SCALAR_PASSES = PASSES[:-3]  # for a target without vectors, which looks at no flags
 
 
 @dataclass(frozen=True, slots=True)

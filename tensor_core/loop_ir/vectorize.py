@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from npcompile.tensor_core.loop_ir.affine import Ranges
 from npcompile.tensor_core.loop_ir.clone import Cloner
-from npcompile.tensor_core.loop_ir.dependence import Fresh, Places, fresh_of, pairs_apart, places_of
+from npcompile.tensor_core.loop_ir.dependence import Fresh, along, fresh_of, pairs_apart, places_of
 from npcompile.tensor_core.loop_ir.emit import Emitter
 from npcompile.tensor_core.loop_ir.forms import regions, walk
 from npcompile.tensor_core.loop_ir.ops import (
@@ -49,7 +50,7 @@ def vectorize(program: Program, lanes: int) -> Report:
 class Vectorizing:
     program: Program
     lanes: int
-    places: Places
+    places: Ranges
     fresh: Fresh
     report: Report = field(default_factory=Report)
 
@@ -163,7 +164,7 @@ class Lanes:
 
     program: Program
     op: For
-    places: Places
+    places: Ranges
     vectors: set[int] = field(default_factory=set)
 
     def run(self) -> None:
@@ -186,7 +187,7 @@ class Lanes:
         return value in self.vectors
 
     def counts(self, value: int) -> bool:
-        return self.places.along(value, self.op.index) != 0
+        return along(self.places, value, self.op.index) != 0
 
     def uniform(self, values: list[int]) -> None:
         if any(self.is_vector(value) or self.counts(value) for value in values):
@@ -240,7 +241,7 @@ class Lanes:
         if any(map(self.is_vector, index)):
             raise Declined("an index that is read from memory")
         *rest, last = index
-        step, kind = self.places.along(last, self.op.index), self.program.types[array]
+        step, kind = along(self.places, last, self.op.index), self.program.types[array]
         if step == 0 and not any(map(self.counts, rest)):
             return False
         if (

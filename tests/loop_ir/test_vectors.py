@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from npcompile.backends.cpu.loop_ir.program import compile_program
 from npcompile.tensor_core.loop_ir import vectorize as vectorize_module
 from npcompile.tensor_core.loop_ir.forms import all_regions, walk
-from npcompile.tensor_core.loop_ir.ops import Disjoint, For, If, LoopKind, Program, Scratch, Speculate
+from npcompile.tensor_core.loop_ir.ops import Check, Disjoint, For, If, LoopKind, Poll, Program, Scratch, Speculate
 from npcompile.tensor_core.loop_ir.parser import parse_program
 from npcompile.tensor_core.loop_ir.pipeline import Ran, run_passes
 from npcompile.tensor_core.loop_ir.printer import print_program
@@ -73,6 +74,33 @@ def positions(x):
         x[i] = i * 2.0
 
 
+def eliminate(a):
+    n = a.shape[0]
+    for k in range(n):
+        for i in range(k + 1, n):
+            a[i, k] = a[i, k] / a[k, k]
+            for j in range(k + 1, n):
+                a[i, j] = a[i, j] - a[i, k] * a[k, j]
+
+
+def raised_to(x, least):
+    for i in range(x.size):
+        if x[i] * 2.0 < least:
+            x[i] = x[i] + least
+
+
+def total(x, w):
+    s = 0.0
+    for i in range(x.size):
+        s += x[i] * w[i]
+    return s
+
+
+def backwards(x):
+    for i in range(x.size - 1):
+        x[i] = x[i + 1] * 0.5
+
+
 def optimized(function: FunctionType, arguments: tuple[Any, ...], without: str = "") -> tuple[Program, dict[str, Ran]]:
     program = trace(function, arguments).program
     ran = run_passes(program, lambda _: verify(program), without)
@@ -105,6 +133,8 @@ VECTORS = [
     (shifted, [lambda: (with_(numbers(40), 17, 0.0), np.zeros(40))]),
     (columns, [lambda n=n: (numbers(2, 3), numbers(3, n), np.zeros((2, n))) for n in (1, 8, 70, 93)]),
     (columns, [lambda: (with_(numbers(3, 4), (1, 2), LARGE), 10 * numbers(4, 20), np.zeros((3, 20)))]),
+    (eliminate, [lambda n=n: (numbers(n, n) + n * np.eye(n),) for n in (1, 5, 13)]),
+    (eliminate, [lambda: (with_(numbers(12, 12), (5, 5), np.inf),)]),
     (row_above, [lambda n=n: (numbers(4, n),) for n in (1, 9, 40)]),
 ]
 
@@ -122,6 +152,9 @@ def test_vectors_are_exact(function: FunctionType, makes: list[Callable[[], tupl
     ("function", "arguments", "reason"),
     [
         (prefix, (numbers(20),), "iterations that need what others store"),
+        (backwards, (numbers(20),), "iterations that need what others store"),
+        (raised_to, (numbers(20), 2.0), "less of vectors"),
+        (total, (numbers(20), numbers(20)), "iterations that need what others computed"),
         (down_columns, (numbers(9, 9).T, np.zeros((9, 9)).T), "elements that are not side by side in memory"),
         (positions, (np.zeros(9),), "the loop's index as a number"),
         (histogram, (numbers(9), np.arange(9), np.zeros(9)), "FrameState in the loop"),
@@ -132,7 +165,40 @@ def test_a_pass_says_why_not(function: FunctionType, arguments: tuple[Any, ...],
     said = {each.reason for each in ran["vectorize"].said}
     assert reason in said, said
     assert all(each.at.line for each in ran["vectorize"].said)
-    agrees(function, program, lambda: tuple(x.copy(order="K") for x in arguments))
+    agrees(function, program, lambda: copy.deepcopy(arguments))
+
+
+@pytest.mark.parametrize(
+    ("function", "make"),
+    [
+        (raised_to, lambda: (with_(numbers(1100), 700, LARGE), 2.0)),
+        (raised_to, lambda: (with_(numbers(1100), 700, np.nan), 2.0)),
+        (total, lambda: (with_(numbers(1100), 700, LARGE), 10 * numbers(1100))),
+        (total, lambda: (numbers(0), numbers(0))),
+        (total, lambda: (numbers(513), numbers(512))),
+    ],
+)
+def test_blocks_without_vectors_are_exact(function: FunctionType, make: Callable[[], tuple[Any, ...]]) -> None:
+    """Where a store is in a branch, and where there is none."""
+    program, ran = optimized(function, make())
+    assert ran["speculate"].fired
+    agrees(function, program, make)
+
+
+@pytest.mark.parametrize(("without", "looks"), [("", 3), ("signals", 1100)])
+def test_signals_are_looked_for_once_for_a_block(without: str, looks: int) -> None:
+    def last(k, n):  # type: ignore[no-untyped-def]
+        s = 0
+        for i in range(n):
+            s = k - s
+        return s
+
+    program, ran = optimized(last, (5, 1100), without)
+    polls = [op for op in walk(program.body) if isinstance(op, Poll)]
+    for region in all_regions(program.body):
+        region[:] = [op for op in region if not isinstance(op, Check)]
+    assert polls and checks_in(program, (5, 1100)) == looks
+    assert ("signals" in ran) != bool(without)
 
 
 def test_stores_at_indices_from_memory_are_not_undone() -> None:
