@@ -27,15 +27,30 @@ def lanes_choice(mask: str, yes: str, no: str) -> str:
 def exponents_text(name: str, ending: str, c_type: str, one: str, either: Either) -> str:
     """The C function that takes a number, an exponent, and what their power is where the exponent is another one.
 
-    `one` is the expression of 1: a number or a vector. What is not chosen is made of 1, so that it notes no error.
+    `one` is the expression of 1: a number or a vector. What is not chosen is made of 1, so that it notes no error. Of two choices
+    by one condition LLVM, from 19 on, would leave out the first, and it divides by each number of a choice.
     """
     lines = [f"static inline {c_type} {name}({c_type} x, {c_type} y, {c_type} power) {{"]
+    lines.append(f"  const {c_type} same = npc_same{ending}(y);")
     for k, (exponent, text) in enumerate(POWERS.items()):
-        product = text.format(f"x{k}", K=ending)
-        lines.append(f"  const {c_type} x{k} = {either(f'y == {exponent}', 'x', one)}, p{k} = {product};")
+        product = text.format(f"npc_same{ending}(x{k})" if exponent == -1 else f"x{k}", K=ending)
+        lines.append(f"  const {c_type} x{k} = {either(f'same == {exponent}', 'x', one)}, p{k} = {product};")
         lines.append(f"  power = {either(f'y == {exponent}', f'p{k}', 'power')};")
     return "\n".join([*lines, "  return power;", "}", ""])
 
+
+# The same number, which clang does not know.
+SAME_TEXT = """\
+static inline {c_type} npc_same{ending}({c_type} y) {{
+#ifdef __clang__
+  {word} bits;
+  __builtin_memcpy(&bits, &y, sizeof y);
+  bits ^= (int)((int64_t)rt & 3);
+  __builtin_memcpy(&y, &bits, sizeof y);
+#endif
+  return y;
+}}
+"""
 
 # What a product of floats is larger by than the exact one. Without FMA by Dekker's halves: 134217729 is 2^27 + 1.
 EXCESS_TEXT = """\
@@ -94,7 +109,10 @@ static inline npc_numbers16 npc_fourth_power16(npc_numbers16 of) {
   return __builtin_convertvector(square * square, npc_numbers16);
 }
 """
-TEXT = EXCESS_TEXT + products_text("_f8", "double", "1", "fabs", choice) + SINGLES_TEXT
+TEXT = SAME_TEXT.format(c_type="double", ending="_f8", word="int64_t") + SAME_TEXT.format(
+    c_type="float", ending="_f4", word="int32_t"
+)
+TEXT += EXCESS_TEXT + products_text("_f8", "double", "1", "fabs", choice) + SINGLES_TEXT
 TEXT += "".join(exponents_text(f"npc_small_power_{k}", f"_{k}", c, "1", choice) for k, c in (("f8", "double"), ("f4", "float")))
 
 # Of vectors: the lanes whose exponent is such, as bits. Where it is in none or in all, there is one way for the vector.
@@ -104,6 +122,7 @@ static inline npc_choice@ npc_small_exponents@(npc_numbers@ y) {{
   return __builtin_ia32_ucmpBITS512_mask(found, (npc_words@){{0}}, 4, -1);
 }}
 """
+LANES_TEXT += SAME_TEXT.format(c_type="npc_numbers@", ending="@", word="npc_words@")
 LANES_TEXT += exponents_text("npc_small_power@", "@", "npc_numbers@", "npc_all@(1)", lanes_choice)
 LANES_PRODUCTS = {
     "f8": LANES_EXCESS_TEXT + products_text("@", "npc_numbers@", "npc_all@(1)", "npc_size@", lanes_choice),
