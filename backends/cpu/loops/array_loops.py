@@ -448,6 +448,7 @@ class ArrayLoops:
         """Is no byte of one in the other, as far as extents tell, or as they are columns beside each other?"""
         if not a.ndim == b.ndim > 1:
             return self.extents_text(f, a, b)
+        self.code.noted("apart by columns")
         columns = [f"{', '.join(ends_of(f, p, p.ndim - 1))}, {f.take(p.strides[0])}" for p in (a, b)]
         return f"({self.extents_text(f, a, b)} || npc_are_other_columns({', '.join(columns)}))"
 
@@ -477,10 +478,6 @@ class ArrayLoops:
             return "o", part.root
         number, sizes, strides = self.code.dtype(part.dtype), sizes_text(part.sizes), sizes_text(part.strides)
         return "v", f"npc_dtypes[{number}], {part.ndim}, {sizes}, {strides}, {part.data}, {part.root}"
-
-    def far_texts(self) -> list[str]:
-        """Conditions that the arrays which are given have to fulfil."""
-        return [f"npc_are_far({a}, {b})" for a, b in sorted(self.far)]
 
     def text(self) -> str:
         """What stands before the program."""

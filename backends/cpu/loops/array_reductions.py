@@ -456,8 +456,7 @@ def columns(
     dtype = tree.dtype
     nest = Nest(f, sizes)
     value = nest.stored(tree)
-    _, pair = FOLD_OPS[name]
-    identity = FOLD_OPS[name][0]
+    identity, pair = FOLD_OPS[name]
     start = "0" if name in SUMS else identity if isinstance(identity, str) else identity(dtype)
     before, last = range(axes[0]), len(sizes) - 1
     after = [k for k in range(axes[0] + 1, len(sizes)) if k not in axes]
@@ -479,6 +478,7 @@ def columns(
     lines += [*row, f"const {c} before = {element};", f"{element} = {joined};", "}"]
     lines += ["} else {", *row, f"{element} = {from_zero(name, dtype, 'x')};", "}", "}", *("}" for _ in around)]
     if last - axes[0] == 1 and has_blocks(tree):
+        loops.code.noted("columns as lanes")
         (axis,) = axes
         step = [f"if (i{axis}) all = {vector_text(name)};", f"else all = {from_zero(name, dtype, 'now')};"]
         block = [f"npc_vector all = {{0}}; all += ({c}){start};", *rows_of_a_block(nest, axis, value, dtype), *step, "}"]

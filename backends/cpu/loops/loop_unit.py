@@ -132,6 +132,7 @@ def speed_of(code: ScalarLoops) -> str:
         return "FAST BY_NUMBER"
     # What one iteration has read and tested the next need not; of choices in statements over arrays there are no vectors then.
     chooses = code.statements is not None and any(" ? " in text for text in code.statements.functions)
+    code.passes.note("reads kept between iterations", "the program", "vectors of choices" if chooses or code.by_blocks else None)
     return "FAST" if chooses or code.by_blocks else "FAST BLOCKS"
 
 
@@ -240,7 +241,7 @@ def inputs(code: ScalarLoops) -> list[str]:
         lines.append(f"const int {a.name}_fits = ({a.name}_array->flags & {wanted}) == {wanted}{alone};")
     lines += [f"if ({size} > {most}) {others}" for size, most in code.bounds.items()]
     n = len(code.given_arrays)
-    far = code.statements.far_texts() if code.statements is not None else []
+    far = [f"npc_are_far({a}, {b})" for a, b in sorted(code.statements.far)] if code.statements is not None else []
     fits = " && ".join([*(f"{a.name}_fits" for a in code.given_arrays), *far]) or "1"
     for k, (kind, name) in enumerate(code.numbers, n):
         is_python = kind in ("int", "float", "bool", "complex")
