@@ -1,6 +1,10 @@
-"""The backends that come with npcompile: importing them registers them."""
+"""The backends that come with npcompile."""
 
-from npcompile.backends import cuda, eager
-from npcompile.backends.cpu import compile_cpu as HOST
+from npcompile.backends import cpu, cuda, eager
 
-__all__ = ["HOST", "cuda", "eager"]
+HOST = cpu.compile_cpu  # takes NumPy's arrays where they are
+
+
+def register() -> None:
+    for backend in (cpu, cuda, eager):
+        backend.register()

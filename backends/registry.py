@@ -127,7 +127,7 @@ class Abilities:
 
 
 NOTHING_MORE = Abilities()
-ENTRY_POINTS = "npcompile.backends"  # of other packages: a name, and a module that registers it when it is imported
+ENTRY_POINTS = "npcompile.backends"  # of other packages: the backend's name, and a function that registers it
 _BACKENDS: dict[str, Backend] = {}
 _ABILITIES: dict[int, Abilities] = {}  # by the identity of the backend
 DEVICES: dict[str, Backend] = {}  # by the first part of the names of devices
@@ -171,7 +171,7 @@ def find_backend(backend: str | Backend) -> Backend:
         return backend
     if backend not in _BACKENDS:
         for entry in entry_points(group=ENTRY_POINTS, name=backend):
-            entry.load()
+            entry.load()()
     if backend not in _BACKENDS:
         raise ValueError(f"unknown backend {backend!r}: choose one of {', '.join(list_backends())}, or give a callable")
     return _BACKENDS[backend]

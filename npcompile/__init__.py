@@ -6,7 +6,7 @@
 ...     return np.sin(x) * np.exp(-y * y) + np.tanh(x * y)
 """
 
-from npcompile.backends import own  # noqa: F401  (registers the backends)
+from npcompile.backends import own
 from npcompile.backends.cpu.threads import OWN_SETTING, read_setting
 from npcompile.backends.registry import list_backends, register_backend
 from npcompile.checking import CheckFailed
@@ -121,5 +121,6 @@ __all__ = [
     "zeros_like",
 ]
 
+own.register()
 read_setting(OWN_SETTING)  # a wrong number of threads is an error here, not in the first call of a compiled function
 set_logs_from_environment()

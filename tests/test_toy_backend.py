@@ -13,6 +13,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends import registry
+from tests import toy_backend
 from tests.ops.rows import added, log1mexp, logsumexp
 
 ROOT = Path(__file__).parents[1]
@@ -22,9 +23,7 @@ X = np.random.default_rng(0).uniform(0.1, 3, (20, 30))
 @pytest.fixture(scope="module", autouse=True)
 def toy() -> Iterator[None]:
     """While these tests run: others go over all backends."""
-    from tests import toy_backend
-
-    registry.register_backend("toy", toy_backend.compile_toy)
+    toy_backend.register()
     with added():
         yield
     del registry._BACKENDS["toy"]
@@ -91,7 +90,7 @@ def test_an_entry_point_registers_it(tmp_path: Path) -> None:
     about = tmp_path / "toy-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[{registry.ENTRY_POINTS}]\ntoy = tests.toy_backend\n")
+    (about / "entry_points.txt").write_text(f"[{registry.ENTRY_POINTS}]\ntoy = tests.toy_backend:register\n")
     program = (
         f"import sys; sys.path[:0] = [{str(tmp_path)!r}]\n"
         "import numpy as np, npcompile as npc\n"

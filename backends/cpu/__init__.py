@@ -30,4 +30,5 @@ def release_memory() -> None:
         loader.release_memory()
 
 
-register_backend("cpu", compile_cpu, Abilities(is_own=True, has_loops=True, begin=begin, release_memory=release_memory))
+def register() -> None:
+    register_backend("cpu", compile_cpu, Abilities(is_own=True, has_loops=True, begin=begin, release_memory=release_memory))

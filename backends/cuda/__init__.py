@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import cache as once
 from typing import Any
 
-from npcompile.backends.cuda import cupy_arrays  # noqa: F401  (their types)
+from npcompile.backends.cuda.cupy_arrays import cupys_arrays
+from npcompile.backends.device_arrays import LIBRARIES
 from npcompile.backends.registry import Abilities, CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors import devices
@@ -94,7 +95,10 @@ class CudaDevices:
         return device.numbered_device(number)
 
 
-register_backend("cuda", compile_cuda, Abilities(is_own=True, is_bitwise=False, devices=CudaDevices()))
-devices.OPENERS["cuda"] = open_arrays
-devices.INTERFACES["__cuda_array_interface__"] = "cuda"
-devices.DLPACK_NAMES |= {2: "cuda", 13: "cuda"}  # DLDeviceType: memory of a CUDA device, and memory that CUDA manages
+def register() -> None:
+    """The backend, its devices, and the arrays that are on these."""
+    register_backend("cuda", compile_cuda, Abilities(is_own=True, is_bitwise=False, devices=CudaDevices()))
+    devices.OPENERS["cuda"] = open_arrays
+    devices.INTERFACES["__cuda_array_interface__"] = "cuda"
+    devices.DLPACK_NAMES |= {2: "cuda", 13: "cuda"}  # DLDeviceType: memory of a CUDA device, and memory that CUDA manages
+    LIBRARIES["cupy"] = cupys_arrays

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npcompile.backends.device_arrays import LIBRARIES, ArrayKind
+from npcompile.backends.device_arrays import ArrayKind
 
 
 def cupys_arrays(cupy: Any) -> ArrayKind:
@@ -19,6 +19,3 @@ def cupys_arrays(cupy: Any) -> ArrayKind:
         lambda x: x.data.ptr,
         lambda x, offset, shape, dtype, strides: cupy.ndarray(shape, dtype, x.data + offset, strides=strides),
     )
-
-
-LIBRARIES["cupy"] = cupys_arrays
