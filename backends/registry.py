@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import Context
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -100,11 +101,19 @@ class CompiledGraph:
 Backend = Callable[[Graph, Sequence[Any]], Callable[..., tuple[Any, ...]]]
 
 
+class Device(Protocol):
+    """One device. Arrays are dense, of equal strides on both sides."""
+
+    def use(self) -> AbstractContextManager[Any]: ...  # what is called in the block is for it
+    def upload(self, host: np.ndarray) -> Any: ...
+    def download(self, array: Any, out: np.ndarray) -> None: ...
+
+
 class Devices(Protocol):
     """What a backend has whose programs run on devices of their own. RuntimeError says why there are none."""
 
     def require(self, name: str) -> None: ...  # raises where there is no such device
-    def numbered(self, number: int) -> Any: ...  # the device itself: what gives copies of its arrays, and takes them
+    def numbered(self, number: int) -> Device: ...
     # `mode` is that of `npcompile.compile`. These take NumPy's arrays, or the device's, and give what they were given.
     def compile(self, graph: Graph, example_inputs: Sequence[Any], mode: str) -> CompiledGraph: ...  # for the current device
     def compile_named(self, graph: Graph, name: str, mode: str) -> CompiledGraph: ...

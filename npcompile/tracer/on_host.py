@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from npcompile.backends.device_arrays import ArrayKind, array_kind, array_types, bounds, is_repeated
-from npcompile.backends.registry import devices_of
+from npcompile.backends.registry import Device, devices_of
 from npcompile.backends.transfers import note
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.tensors.devices import shadow
@@ -22,9 +22,6 @@ from npcompile.tracer.holders import is_holder, leaves, replaced
 from npcompile.tracer.known import MADE_NATIVELY, SCALARS
 from npcompile.tracer.recursion import COMPILED_DEPTH, nesting, room_for_entries
 from npcompile.tracer.values import Transform
-
-if TYPE_CHECKING:
-    from npcompile.backends.cuda.runtime.interface import Device
 
 # --- where programs run
 
