@@ -79,7 +79,9 @@ def invariant_conditions(op: For) -> set[int]:
 
 def sum_of(made: Emitter, form: Affine) -> int:
     """A sum as ops. Its atoms are sizes, so no step leaves a word."""
-    total = made.constant(form.constant)
-    for atom, factor in form.factors.items():
+    terms = sorted(form.factors.items(), key=lambda term: -term[1])  # what is added first
+    starts = terms.pop(0)[0] if terms and terms[0][1] > 0 and not form.constant else None
+    total = made.constant(form.constant) if starts is None else starts
+    for atom, factor in terms:
         total = made.let("add" if factor > 0 else "subtract", total, atom)
     return total

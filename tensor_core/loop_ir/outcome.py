@@ -42,12 +42,12 @@ class Entered:
         return {name: mode.value for name, mode in modes.items() if mode is not Mode.KEPT}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Returned:
     value: Made
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Exited:
     """Python goes on at an instruction with this frame."""
 

@@ -21,7 +21,7 @@ from npcompile.tensor_core.loop_ir.states import Use
 from npcompile.tensor_core.loop_ir.types import DTYPES, Kind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ended:
     """A run's outcome, and the exception that a handler of signals raised meanwhile."""
 
