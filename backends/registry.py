@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import Context
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 import numpy as np
@@ -171,16 +170,22 @@ def devices_of(name: str) -> Devices | None:
 
 def list_backends() -> list[str]:
     """Names that `compile(fn, backend=...)` accepts, beside any callable."""
-    return sorted(_BACKENDS.keys() | {entry.name for entry in entry_points(group=ENTRY_POINTS)})
+    return sorted(_BACKENDS.keys() | others().keys())
+
+
+def others() -> dict[str, Any]:
+    """The entry points of other packages, by the names of their backends."""
+    from importlib.metadata import entry_points  # here: importing npcompile stays quick
+
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
 
 
 def find_backend(backend: str | Backend) -> Backend:
     """The backend of that name, or the callable itself. ValueError names the known ones."""
     if callable(backend):
         return backend
-    if backend not in _BACKENDS:
-        for entry in entry_points(group=ENTRY_POINTS, name=backend):
-            entry.load()()
+    if backend not in _BACKENDS and backend in (found := others()):
+        found[backend].load()()
     if backend not in _BACKENDS:
         raise ValueError(f"unknown backend {backend!r}: choose one of {', '.join(list_backends())}, or give a callable")
     return _BACKENDS[backend]
