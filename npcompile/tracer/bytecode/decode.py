@@ -12,7 +12,7 @@ import dis
 import inspect
 import opcode as opcode_tables
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType
 from typing import Any, Final, NamedTuple
@@ -62,11 +62,10 @@ class Instruction:
     handler: Handler | None
     raw: tuple[Word, ...]
     hidden: int  # bits of the stack's slots, as CPython counts them, that are hidden before it runs
+    traits: Traits = field(init=False, repr=False)  # what it does: of its name
 
-    @property
-    def traits(self) -> Traits:
-        """What it does."""
-        return TRAITS.get(self.opname, NO_TRAITS)
+    def __post_init__(self) -> None:
+        self.traits = TRAITS.get(self.opname, NO_TRAITS)
 
     @property
     def above_callee(self) -> int | None:
