@@ -132,6 +132,7 @@ class Abilities:
         None  # called while the first function is captured: what its graph will need is made beside
     )
     release_memory: Callable[[], None] | None = None  # what is kept of freed arrays goes back to the system
+    compile_gradient: Callable[..., Any] | None = None  # of programs of the loop IR: backends/loop_ir/native.py
 
 
 NOTHING_MORE = Abilities()

@@ -27,9 +27,9 @@ from npcompile.backends.loop_ir.c_text import unit
 from npcompile.backends.loop_ir.statements import print_function
 from npcompile.tensor_core.loop_ir.adjoint import adjoint
 from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import Program
 from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
-from npcompile.tensor_core.loop_ir.shadows import NoDerivative
 from npcompile.tensor_core.loop_ir.types import Memref
 from npcompile.tensor_core.loop_ir.verifier import verify
 from npcompile.tracer.loop_ir.front_end import trace

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from npcompile.backends import own
+from npcompile.backends.loop_ir.native import CompileGradient
 from npcompile.backends.registry import DEVICES, Backend, CompiledGraph, abilities_of, devices_of
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors.devices import CURRENT, HOST
@@ -100,6 +101,11 @@ def compile_here(backend: Backend, graph: Graph, mode: str) -> Any:
     if devices is not None and graph.accuracy == "bitwise":
         return compile_host(graph, examples)
     return backend(graph, examples) if devices is None else devices.compile(graph, examples, mode)
+
+
+def loop_gradients() -> CompileGradient | None:
+    """What makes native functions of gradients of loops here: the host's, where no device is chosen."""
+    return abilities_of(compile_host).compile_gradient if CURRENT.get() == HOST else None
 
 
 def compile_there(backend: Backend, graph: Graph, kind: str, number: int, mode: str = "default") -> Any:

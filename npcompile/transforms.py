@@ -10,15 +10,18 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npcompile import trees
 from npcompile.backends.registry import FloatingPointSignal
 from npcompile.compiler import caller, captured, compiled_function, original
+from npcompile.devices import loop_gradients
 from npcompile.eager_transforms import DERIVATIVES, EAGER, NotPossible, examples, is_nested
 from npcompile.logs import log
+from npcompile.switch import is_plain_now
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.ops.extern import Unexpected
 from npcompile.tensor_core.tensor import Tensor, no_grad
@@ -31,6 +34,9 @@ from npcompile.tracer.entry import as_found
 from npcompile.tracer.values import Transform
 from npcompile.tracer.variant import GraphBreakError
 
+if TYPE_CHECKING:
+    from npcompile.loop_gradients import LoopGradients
+
 
 @dataclass(eq=False)
 class TransformedFunction(Transform):
@@ -39,9 +45,12 @@ class TransformedFunction(Transform):
     _entry: Callable[..., Any] | None = field(default=None, repr=False)
     _unchecked: TransformedFunction | None = field(default=None, repr=False)
     _eager: set[Any] = field(default_factory=set, repr=False)  # signatures that are no one graph
+    _loops: LoopGradients | None = field(default=None, repr=False)
+    _may_be_loops: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function, updated=())
+        self._may_be_loops = self.kind in ("grad", "value_and_grad") and not self.options["has_aux"] and len(self.options) == 2
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.kind, as_found(self.given), self.options
@@ -76,6 +85,8 @@ class TransformedFunction(Transform):
         if WHY_UNKNOWN:
             warn_once(WHY_UNKNOWN)
             return self._without_capture(GraphBreakError(WHY_UNKNOWN, Break(WHY_UNKNOWN, "", Location("", 0))), args, kwargs)
+        if self._may_be_loops and (made := self._by_loops(args, kwargs)) is not None:
+            return made
         if self._eager and signature(args) in self._eager:
             return self._eagerly(args, kwargs)
         try:
@@ -86,6 +97,26 @@ class TransformedFunction(Transform):
         except GraphBreakError as error:
             declined = error.with_traceback(None)
         return self._without_capture(declined, args, kwargs)  # not in the handler: what is raised there has a context
+
+    def _by_loops(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result by a native program of the function's loops, or None."""
+        function = self.function
+        compile_gradient = loop_gradients()
+        if not isinstance(function, FunctionType) or is_plain_now() or compile_gradient is None:
+            return None
+        if kwargs or len(args) != function.__code__.co_argcount:
+            args = all_arguments(function, args, kwargs)
+        loops = self._loops
+        if loops is None:
+            from npcompile.loop_gradients import LoopGradients  # here: who takes no gradient needs nothing of it
+
+            loops = self._loops = LoopGradients(self.options["argnums"], compile_gradient)
+        found = loops(function, args)
+        if found is None:
+            return None
+        value, gradients = found[0], found[1:]
+        result = gradients[0] if isinstance(self.options["argnums"], int) else gradients
+        return result if self.kind == "grad" else (value, result)
 
     def _compile(self) -> Callable[..., Any]:
         within = functools.update_wrapper(WithinEntry(self.kind, self.given, self.options, self), self.function, updated=())
@@ -170,6 +201,17 @@ PLAIN_ARGUMENTS: dict[str, Callable[[dict[str, Any], Any], Iterable[Sequence[Any
     "vmap": lambda options, args: examples(options["in_axes"], args),
     "custom_gradient": lambda options, args: [args],
 }
+
+
+def all_arguments(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The positional arguments with those that are named, and defaults. As they are where that is not all."""
+    code, defaults = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_posonlyargcount : code.co_argcount]
+    missing = code.co_varnames[len(args) : code.co_argcount]
+    known = dict(zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults)) | kwargs
+    if not kwargs.keys() <= set(names) & set(missing) or not known.keys() >= set(missing):
+        return args
+    return (*args, *(known[name] for name in missing))
 
 
 def signature(args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -6,8 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from npcompile.backends.loop_ir.native import Native, Taken
 from npcompile.backends.registry import Abilities, CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.loop_ir.ops import Program
 
 
 def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
@@ -30,5 +32,15 @@ def release_memory() -> None:
         loader.release_memory()
 
 
+def compile_gradient(program: Program, arguments: Sequence[Taken], order: Sequence[int]) -> Native:
+    """The native function of a gradient of loops: see `loop_ir.native.compile_native`. Raises Unsupported."""
+    from npcompile.backends.cpu.loop_ir.native import compile_native
+
+    return compile_native(program, arguments, order)
+
+
 def register() -> None:
-    register_backend("cpu", compile_cpu, Abilities(is_own=True, has_loops=True, begin=begin, release_memory=release_memory))
+    abilities = Abilities(
+        is_own=True, has_loops=True, begin=begin, release_memory=release_memory, compile_gradient=compile_gradient
+    )
+    register_backend("cpu", compile_cpu, abilities)

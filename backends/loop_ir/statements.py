@@ -34,6 +34,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Load,
     NewList,
     Op,
+    Policy,
     Poll,
     Program,
     Region,
@@ -59,6 +60,7 @@ RANKS = range(1, 9)
 def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]:
     """The lines of a unit for a program, and its ways out. Raises Unsupported with the user's line."""
     printer = Statements(program, target, side_exits(program))
+    printer.reports = target.checks_flags
     return printer.unit(), printer.ways
 
 
@@ -99,9 +101,15 @@ class Statements:
     names: dict[int, CText] = field(default_factory=dict)
     lines: list[CText] = field(default_factory=list)
 
+    reports: bool = True  # are flags looked at after this?
+    last_look: Op | None = None  # at flags, in the outermost region: what is behind it is not reported
+
     # --- the unit
 
     def unit(self) -> list[CText]:
+        if self.program.policy is Policy.ABORT:
+            self.last_look = next((op for op in reversed(self.program.body) if isinstance(op, FpCheck)), None)
+        self.reports &= any(isinstance(op, FpCheck) for op in walk(self.program.body))
         self.params()
         self.region(self.program.body)
         self.undoing()
@@ -287,7 +295,8 @@ class Statements:
     def raised(self, errors: int) -> CText:
         """Has one of these errors happened, and is it reported?"""
         bits = joined(" | ", [c(f"NPC_{name.upper()}") for name, bit in FP_ERRORS.items() if errors & bit])
-        return c("NPC_UNLIKELY(npc_flags() & reported & ({}))", bits)
+        found = c("NPC_UNLIKELY(npc_flags() & reported & ({}))", bits)
+        return c("{} && NPC_REPORTED({})", found, errors) if self.program.policy is Policy.ABORT else found
 
     def undoing(self) -> None:
         """Ways out of the bodies of Speculates."""
@@ -331,7 +340,7 @@ class Statements:
 
         What an iteration hands to the next counts as unread: this may not read it, and the last iteration has no next.
         """
-        if self.target.checks_flags:
+        if self.reports:
             read = {value for each in self.flagged for value in uses(each)}
             for each in self.flagged:
                 (result,) = results(each)
@@ -358,16 +367,18 @@ class Statements:
                 self.pinned()
                 if self.target.checks_flags and errors:
                     self.line("  if ({}) goto {};", self.raised(errors), self.exit(state))
+                if op is self.last_look:
+                    self.reports = False
             case Constant(result, value):
                 self.set(result, number(value))
-                if self.program.types[result] == F64 and self.target.checks_flags:
+                if self.program.types[result] == F64 and self.reports:
                     self.line("  NPC_HIDE({});", self.name(result))
             case Let(result, row, args):
                 kinds = [kind for arg in args if isinstance(kind := self.program.types[arg], Scalar)]
                 self.set(result, primitive(self.target, row, [self.name(arg) for arg in args], kinds, line))
                 if sets_flags(row, self.program.types[result]):
                     self.flagged.append(op)
-                if row == "to_f64" and self.target.checks_flags:
+                if row == "to_f64" and self.reports:
                     # A compiler sets no flags for what it computes itself: NumPy's numbers are never known to it.
                     self.line("  NPC_HIDE({});", self.name(result))
             case Call(result, routine, args):

@@ -15,7 +15,7 @@ class Unsupported(Exception):
     """A target has no text for an op: why, and the user's line."""
 
     def __init__(self, reason: str, line: int):
-        super().__init__(f"line {line}: {reason}")
+        super().__init__(f"line {line}: {reason}" if line else reason)
         self.reason, self.line = reason, line
 
 
@@ -56,6 +56,8 @@ PRIMITIVES: Mapping[str, str] = {
     "subtract": "{} - {}",
     "multiply": "{} * {}",
     "divide": "{} / {}",
+    "zero_or_multiply": "npc_zero_or_multiply({}, {})",
+    "zero_or_divide": "npc_zero_or_divide({}, {})",
     "negative": "-{}",
     "absolute": "fabs({})",
     "sign": "npc_sign({})",
@@ -64,6 +66,11 @@ PRIMITIVES: Mapping[str, str] = {
     "sin": "sin({})",
     "cos": "cos({})",
     **libm.PRIMITIVES,
+    "power": "pow({}, {})",
+    "share_of_maximum": "npc_share_of_maximum({}, {})",
+    "share_of_minimum": "npc_share_of_minimum({}, {})",
+    "choose": "{} ? {} : {}",
+    "is_finite": "npc_is_finite({})",
     "floor_divide": "npc_floor_divide({}, {})",
     "remainder": "npc_remainder({}, {})",
     "less": "{} < {}",
@@ -83,6 +90,7 @@ PRIMITIVES: Mapping[str, str] = {
     "is_index": "npc_is_index({}, {})",
     "clip_bound": "npc_clip({}, {})",
     "span": "npc_span({}, {})",
+    "least": "npc_least({}, {})",
     "add_overflows": "npc_add_overflows({}, {})",
     "subtract_overflows": "npc_subtract_overflows({}, {})",
     "multiply_overflows": "npc_multiply_overflows({}, {})",
@@ -93,7 +101,13 @@ NPC_INLINE npc_i64 npc_remainder(npc_i64 a, npc_i64 b) { const npc_i64 r = a % b
 NPC_INLINE npc_i64 npc_wrap(npc_i64 i, npc_i64 n) { return i < 0 ? i + n : i; }
 NPC_INLINE int npc_is_index(npc_i64 i, npc_i64 n) { return (unsigned long long)i < (unsigned long long)n; }
 NPC_INLINE npc_i64 npc_clip(npc_i64 i, npc_i64 n) { i = npc_wrap(i, n); return i < 0 ? 0 : i > n ? n : i; }
+NPC_INLINE double npc_share_of_maximum(double a, double b) { return a == b ? 0.5 : a > b || a != a ? 1.0 : 0.0; }
+NPC_INLINE double npc_share_of_minimum(double a, double b) { return a == b ? 0.5 : b > a || a != a ? 1.0 : 0.0; }
+NPC_INLINE int npc_is_finite(double x) { return fabs(x) < NPC_INFINITY; }
+NPC_INLINE double npc_zero_or_multiply(double a, double b) { return a == 0 ? a : a * b; }
+NPC_INLINE double npc_zero_or_divide(double a, double b) { return a == 0 ? a : a / b; }
 NPC_INLINE double npc_sign(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x == 0 ? 0.0 : x; }
+NPC_INLINE npc_i64 npc_least(npc_i64 a, npc_i64 b) { return a < b ? a : b; }
 NPC_INLINE npc_i64 npc_span(npc_i64 a, npc_i64 b) { return a < b ? b - a : 0; }
 """
 

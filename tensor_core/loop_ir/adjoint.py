@@ -10,8 +10,14 @@ As in Tapenade (Hascoet and Pascual, 2013) and Enzyme (Moses and Churavy, 2020).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from npcompile.tensor_core.loop_ir.activity import FLOATING
 from npcompile.tensor_core.loop_ir.backward import Backward
 from npcompile.tensor_core.loop_ir.clone import renumber
+from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import (
     Constant,
     For,
@@ -27,73 +33,114 @@ from npcompile.tensor_core.loop_ir.ops import (
     Store,
     Yield,
 )
-from npcompile.tensor_core.loop_ir.shadows import NoDerivative, has_shadow, mirror
+from npcompile.tensor_core.loop_ir.shadows import mirror
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, TupleOf, Use
-from npcompile.tensor_core.loop_ir.tapes import TAPES, Taping, is_number
-from npcompile.tensor_core.loop_ir.types import F64, INT, List, Memref
+from npcompile.tensor_core.loop_ir.tapes import TAPES, Taping
+from npcompile.tensor_core.loop_ir.types import F64, FLOAT, INT, List, Memref, Scalar, Type
+
+Seed: TypeAlias = Callable[[Backward, Recipe], None]  # what the gradient of the result is
+Results: TypeAlias = Callable[[Recipe, list[Use]], Sequence[Recipe]]  # of the result and the gradients of numbers
 
 
-def adjoint(source: Program) -> Program:
-    """The program of the gradients. Its params are those of `source`, then a shadow for each array of f64 among them, then the
-    gradient of the result, if that is a number or an array. It returns a tuple: a gradient for each param that is a floating
-    number. Raises NoDerivative.
+def adjoint(source: Program, wanted: Sequence[bool] | None = None) -> Program:
+    """The program of the gradients with respect to some params of `source`, or all: it runs that, and then backward.
+
+    Its params are those of `source`, then a shadow for each wanted array of f64, then the gradient of the result, if that is a
+    number or an array. It returns a tuple: a gradient for each wanted param that is a floating number. Raises NoDerivative.
     """
-    made = reversed_program(Taping(mirror(source)))
-    drop_unused(made, made.body)
-    renumber(made)
-    return made
+    taping = Taping(mirror(source, floating(source, wanted)))
+    given = Given(taping)
+    return reversed_program(taping, given.seed, lambda result, gradients: gradients)
 
 
-def reversed_program(taping: Taping) -> Program:
+def gradient(source: Program, wanted: Sequence[bool]) -> Program:
+    """The program of a function that gives one floating number, and of its gradients.
+
+    Its params are those of `source`, then a shadow for each wanted array of f64, which gets the gradient added. It returns a
+    tuple: the number, then a gradient for each wanted param that is a number. Raises NoDerivative.
+    """
+    return reversed_program(
+        Taping(mirror(source, floating(source, wanted))), of_one_number, lambda result, gradients: [result, *gradients]
+    )
+
+
+def floating(source: Program, wanted: Sequence[bool] | None) -> list[bool]:
+    """Which params have a gradient that is asked for."""
+    asked = wanted or [True] * len(source.params)
+    return [is_asked and is_floating(source.types[param.value]) for is_asked, param in zip(asked, source.params, strict=True)]
+
+
+def is_floating(kind: Type) -> bool:
+    return isinstance(kind, Scalar | Memref) and (kind.kind if isinstance(kind, Scalar) else kind.element) in FLOATING
+
+
+def reversed_program(taping: Taping, seed: Seed, results: Results) -> Program:
     """The program, then its regions backward."""
     program, body = taping.program, taping.program.body
     end = body.pop()
-    if not isinstance(end, Return):
-        raise NoDerivative("a function with several ends")
+    assert isinstance(end, Return), end
     starts: Region = []
     for kind in TAPES:
         taping.tapes[kind] = program.new(List(kind), "tape")
         starts.append(NewList(taping.tapes[kind]))
     taping.note_homes(body, [param.value for param in program.params])
-    taping.note_writes()
     top = Backward(taping, body, None)
     for kind, tape in taping.tapes.items():
         top.position[kind] = top.define(INT)
         top.ops.append(Size(top.position[kind], tape, 0))
-    numbers = [param.value for param in program.params if is_number(program, param.value)]
-    seed(taping, top, end.value)
+    numbers = [param.value for param in program.params if taping.is_wanted(param.value)]
+    seed(top, end.value)
     top.run()
     gradients = [top.bars.get(value) or top.constant(0.0) for value in numbers]
+    backward = [*top.finished(), Return(TupleOf(tuple(results(end.value, list(map(Use, gradients))))))]
+    drop_unused(program, backward, is_reported=False)
     for region, values in taping.pushes:
         taping.push(region, values)
     for region, call, vectors in taping.vectors:
         taping.push_vectors(region, call, vectors)
-    program.body = [*starts, *body, *top.finished(), Return(TupleOf(tuple(map(Use, gradients))))]
+    program.body = [*starts, *body, *backward]
+    drop_unused(program, program.body)
+    renumber(program)
     return program
 
 
-def seed(taping: Taping, top: Backward, result: Recipe) -> None:
-    """Take the gradient of the result as one more argument."""
+def of_one_number(top: Backward, result: Recipe) -> None:
+    """The result is the loss itself."""
     match result:
-        case Fixed():
+        case Fixed(float()):
             return
-        case Use(value) | Tagged(_, value) if is_number(taping.program, value):
-            given = taping.program.new(F64, "d_result")
-            taping.program.params.append(Param(given, None))
-            top.add(value, given)
-        case Use(value) if has_shadow(taping.program, value):
-            kind = taping.program.types[value]
-            assert isinstance(kind, Memref), kind
-            given = taping.program.new(Memref(kind.element, kind.rank, writeable=True), "d_result")
-            taping.program.params.append(Param(given, None))
-            add_elements(top, taping.mirrored.shadow[value], given, kind.rank)
-        case Use(value) if not isinstance(taping.program.types[value], Memref):
-            return  # an integer
+        case Use(value) | Tagged(_, value) if top.type_of(value) in (F64, FLOAT):
+            top.add(value, top.constant(1.0))
         case _:
-            raise NoDerivative("a result that is neither a number nor an array")
+            raise NoDerivative("a result that is not one floating-point number")
 
-    # --- taping
+
+@dataclass(slots=True)
+class Given:
+    """The gradient of the result is one more argument."""
+
+    taping: Taping
+
+    def seed(self, top: Backward, result: Recipe) -> None:
+        program = self.taping.program
+        match result:
+            case Fixed():
+                return
+            case Use(value) | Tagged(_, value) if program.types[value] in (F64, FLOAT):
+                given = program.new(F64, "d_result")
+                program.params.append(Param(given, None))
+                top.add(value, given)
+            case Use(value) if self.taping.activity.has_shadow(value):
+                kind = program.types[value]
+                assert isinstance(kind, Memref), kind
+                given = program.new(Memref(kind.element, kind.rank, writeable=True), "d_result")
+                program.params.append(Param(given, None))
+                add_elements(top, self.taping.mirrored.shadow[value], given, kind.rank)
+            case Use(value) if not isinstance(program.types[value], Memref):
+                return  # an integer
+            case _:
+                raise NoDerivative("a result that is neither a number nor an array")
 
 
 def add_elements(b: Backward, into: int, given: int, rank: int) -> None:

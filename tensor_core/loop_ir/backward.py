@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from npcompile.tensor_core.loop_ir.derivatives import DERIVATIVES, READS
+from npcompile.tensor_core.loop_ir.derivatives import CONSTANTS, DERIVATIVES, RESULT
+from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
     Alloc,
+    Append,
     Break,
     Call,
     Check,
     Constant,
     For,
+    FpCheck,
+    FpClear,
     FrameState,
     If,
     Let,
     Load,
     LoopKind,
+    NewList,
     Op,
+    Poll,
     Region,
     Scope,
     Size,
@@ -27,10 +33,23 @@ from npcompile.tensor_core.loop_ir.ops import (
     While,
     Yield,
 )
-from npcompile.tensor_core.loop_ir.shadows import NoDerivative, has_shadow
+from npcompile.tensor_core.loop_ir.rows import result_type
 from npcompile.tensor_core.loop_ir.states import Literal
-from npcompile.tensor_core.loop_ir.tapes import TAPES, Taping, is_number
-from npcompile.tensor_core.loop_ir.types import F64, INT, Kind, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.tapes import TAPES, Taping
+from npcompile.tensor_core.loop_ir.types import F64, INT, Kind, List, Memref, Scalar, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Emitting:
+    """What rules of derivatives compute with."""
+
+    backward: Backward
+
+    def __call__(self, op: str, /, *args: int) -> int:
+        return self.backward.let(op, *args)
+
+    def number(self, value: float, /) -> int:
+        return self.backward.constant(value)
 
 
 @dataclass(slots=True)
@@ -68,7 +87,9 @@ class Backward:
         return result
 
     def let(self, op: str, *args: int) -> int:
-        result = self.define(INT if op in ("add", "subtract") and self.type_of(args[0]) == INT else F64)
+        kind = result_type(op, [self.type_of(arg) for arg in args])
+        assert kind is not None, (op, args)
+        result = self.define(kind)
         self.ops.append(Let(result, op, list(args)))
         return result
 
@@ -76,19 +97,14 @@ class Backward:
         return self.taping.program.types[value]
 
     def add(self, value: int, gradient: int) -> None:
-        if is_number(self.taping.program, value) and not self.is_constant(value):
+        if self.is_varied(value):
             self.bars[value] = self.let("add", self.bars[value], gradient) if value in self.bars else gradient
 
-    def is_constant(self, value: int) -> bool:
-        found = self.taping.home.get(value)
-        if found is None or found[1] is None:
-            return False
-        match found[1]:
-            case Constant():
-                return True
-            case Let(_, _, args):
-                return all(not is_number(self.taping.program, arg) or self.is_constant(arg) for arg in args)
-        return False
+    def is_varied(self, value: int) -> bool:
+        return value in self.taping.activity.varied
+
+    def has_shadow(self, value: int) -> bool:
+        return self.taping.activity.has_shadow(value)
 
     def taken(self, value: int) -> int | None:
         return self.bars.pop(value, None)
@@ -105,16 +121,21 @@ class Backward:
         if self.above is None:
             return value  # of the outermost region: it is still there
         match op:
+            case Size(_, array) if isinstance(self.type_of(array), List):
+                found = self.from_tape(value)  # it may have grown
             case Constant() | Let() | Size() | View():
                 found = self.again(op)
-            case Load(_, array, _) if array not in self.taping.written:
+            case Load(_, array, _) if not self.taping.activity.is_written(array):
                 found = self.again(op)
             case _:
-                self.taping.kind_of(value)
-                self.taped.append(value)
-                found = self.taping.program.copy(value)
+                found = self.from_tape(value)
         self.known[value] = found
         return found
+
+    def from_tape(self, value: int) -> int:
+        self.taping.kind_of(value)
+        self.taped.append(value)
+        return self.taping.program.copy(value)
 
     def again(self, op: Constant | Let | Size | View | Load) -> int:
         made = self.taping.program.copy(op.result)
@@ -183,11 +204,15 @@ class Backward:
         match op:
             case Let():
                 self.scalar(op)
-            case Load() if has_shadow(self.taping.program, op.array):
+            case Load() if self.has_shadow(op.array):
                 if (g := self.taken(op.result)) is not None:
                     self.accumulate(self.shadow(op.array), [self.want(i) for i in op.index], g)
-            case Store() if has_shadow(self.taping.program, op.array):
+            case Store() if self.has_shadow(op.array):
                 self.stored(op)
+            case Append() if id(op) in self.taping.mirrored.place:
+                g = self.define(F64)
+                self.ops.append(Load(g, self.shadow(op.items), [self.want(self.taping.mirrored.place[id(op)])]))
+                self.add(op.value, g)
             case Call(result, "dot", args):
                 if (g := self.taken(result)) is not None:
                     self.dot(op, args, g)
@@ -201,7 +226,9 @@ class Backward:
                 self.uncounted_loop(op)
             case Yield() | Break() | Again():
                 self.ended(op)
-            case Constant() | Size() | View() | Alloc() | Check() | FrameState() | Load() | Store():
+            case Constant() | Size() | View() | Alloc() | NewList() | Load() | Store() | Append():
+                pass
+            case FrameState() | Check() | Poll() | FpCheck() | FpClear():
                 pass
             case _:
                 raise NoDerivative(type(op).__name__, op.at.line)  # type: ignore[attr-defined]
@@ -219,13 +246,14 @@ class Backward:
         g = self.taken(op.result)
         if g is None:
             return
-        rule, reads = DERIVATIVES.get(op.op), READS.get(op.op, ())
-        if rule is None:
-            raise NoDerivative(f"the derivative of {op.op}", op.at.line)
-        wanted = [self.want(arg) if k in reads else -1 for k, arg in enumerate(op.args)]
-        gradients = rule(self.let, g, self.want(op.result) if -1 in reads else -1, wanted)
-        for arg, gradient in zip(op.args, gradients, strict=True):
-            self.add(arg, gradient)
+        partials = DERIVATIVES.get(op.op)
+        if partials is None:
+            raise NoDerivative(CONSTANTS.get(op.op, f"the derivative of {op.op}"), op.at.line)
+        for arg, partial in zip(op.args, partials, strict=True):
+            if self.is_varied(arg):
+                wanted = [self.want(each) if k in partial.reads else -1 for k, each in enumerate(op.args)]
+                result = self.want(op.result) if RESULT in partial.reads else -1
+                self.add(arg, partial.rule(Emitting(self), g, result, wanted))
 
     def accumulate(self, shadow: int, index: list[int], gradient: int) -> None:
         old = self.define(F64)
@@ -240,7 +268,9 @@ class Backward:
 
     def dot(self, op: Call, args: list[int], g: int) -> None:
         """The gradient of a vector is the other vector. One that is written is taped, element by element."""
-        taped = [arg for arg in args if arg in self.taping.written]
+        one, other = args
+        read = [arg for arg, partner in ((one, other), (other, one)) if self.has_shadow(partner)]
+        taped = [arg for arg in dict.fromkeys(read) if self.taping.activity.is_written(arg)]
         if taped:
             self.taping.vectors.append((self.region, op, taped))
         inside = Backward(self.taping, [], self)
@@ -249,9 +279,9 @@ class Backward:
         place = self.position[Kind.F64]
         for _ in taped:
             place = self.let("subtract", place, size)
-        elements = []
-        for arg in args:
-            element = inside.define(F64)
+        elements: dict[int, int] = {}
+        for arg in dict.fromkeys(read):
+            element = elements[arg] = inside.define(F64)
             if arg in taped:
                 at = k
                 for _ in taped[1:]:
@@ -260,9 +290,9 @@ class Backward:
                 inside.ops.append(Load(element, self.taping.tapes[Kind.F64], [at]))
             else:
                 inside.ops.append(Load(element, self.want(arg), [k]))
-            elements.append(element)
-        for arg, other in zip(args, reversed(elements)):
-            inside.accumulate(self.shadow(arg), [k], inside.let("multiply", g, other))
+        for arg, partner in ((one, other), (other, one)):
+            if self.has_shadow(arg):
+                inside.accumulate(self.shadow(arg), [k], inside.let("multiply", g, elements[partner]))
         self.ops.append(For(LoopKind.SERIAL, k, zero, size, [], [], [*inside.ops, Yield([])], [], op.at))
         self.position[Kind.F64] = place
 
@@ -337,7 +367,7 @@ class Backward:
     def loop_body(
         self, region: Region, kind: type[Op], label: int, args: list[int], given: list[int | None]
     ) -> tuple[LoopBody, int]:
-        numbers = [n for n, arg in enumerate(args) if is_number(self.taping.program, arg)]
+        numbers = [n for n, arg in enumerate(args) if self.is_varied(arg)]
         bars = {n: self.define(F64) for n in numbers}
         initial = [zero if (zero := given[n]) is not None else self.constant(0.0) for n in numbers]
         start = {tape: self.define(INT) for tape in TAPES}
@@ -359,7 +389,7 @@ class Backward:
         first = [*body.initial, *(self.constant(0.0) for _ in sums)]
         values = [*ends, *(inside.position[tape] for tape in TAPES), *body.next, *grown]
         made = [self.taping.program.copy(arg) for arg in args]
-        region = [*inside.finished(), Yield(values, op.at)]
+        region = [Poll(self.taping.mirrored.state, op.at), *inside.finished(), Yield(values, op.at)]
         self.ops.append(For(LoopKind.SERIAL, k, start, stop, args, first, region, made, op.at))
         count = len(body.numbers)
         self.position = dict(zip(TAPES, made[count : count + len(TAPES)]))

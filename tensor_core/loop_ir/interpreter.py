@@ -233,6 +233,8 @@ class Interpreter:
                 self.flags = 0
             case FpCheck():
                 return self.leave(not self.flags & op.errors & ~self.ignored, op.state)
+            case Store() if isinstance(self.program.types[op.array], List):
+                self.items(op.array)[self.integers(op.index)[0]] = self.values[op.value]
             case Store():
                 self.array(op.array)[self.place(op.index, op.value)] = self.values[op.value]
             case Append():

@@ -72,7 +72,7 @@ class Typing:
                 self.element(op, array, index, types[result])
             case Store(array, index, value):
                 self.element(op, array, index, types[value])
-                self.must(Rule.WRITEABLE, self.array(array, op).writeable, op)
+                self.must(Rule.WRITEABLE, isinstance(types[array], List) or self.array(array, op).writeable, op)
             case Splat(result, value):
                 many = types[result]
                 self.must(Rule.TYPES, isinstance(many, Scalar) and types[value] == Scalar(many.kind), op)

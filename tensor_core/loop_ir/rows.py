@@ -29,6 +29,7 @@ class Rule(Enum):
     MACHINE = "machine"  # integers and truth values of the program's own: Python's int or bool
     FLOATING = "floating"
     CONVERTED = "converted"  # the row says it
+    CHOSEN = "chosen"  # that of the last two, which are alike
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +68,8 @@ def result_type(name: str, operands: list[Type]) -> Scalar | None:
     if len(scalars) != len(operands) or len({t.lanes for t in scalars}) != 1:
         return None
     lanes = scalars[0].lanes
+    if found.rule is Rule.CHOSEN:
+        return scalars[2] if scalars[1] == scalars[2] else None
     if found.rule in (Rule.MACHINE, Rule.CONVERTED):
         return found.result and Scalar(found.result.kind, lanes)
     kind = max((t.kind for t in scalars), key=ORDER.index)
@@ -99,10 +102,29 @@ row("divide", 2, operator.truediv, Rule.FLOATING, True)  # for Python's numbers 
 row("negative", 1, operator.neg, Rule.PROMOTED)
 row("absolute", 1, abs, Rule.PROMOTED)
 row("sign", 1, np.sign, Rule.FLOATING)  # of a derivative: 0 where the operand is
+row("zero_or_multiply", 2, lambda a, b: a if a == 0 else a * b, Rule.PROMOTED, True)  # of a gradient and a slope: 0 where nothing
+row(
+    "zero_or_divide", 2, lambda a, b: a if a == 0 else a / b, Rule.FLOATING, True
+)  # is asked for, also where the slope is infinite
 row("sqrt", 1, np.sqrt, Rule.FLOATING, True)
 row("exp", 1, np.exp, Rule.FLOATING, True)
 row("sin", 1, np.sin, Rule.FLOATING, True)
 row("cos", 1, np.cos, Rule.FLOATING, True)
+for _ufunc in (
+    *(np.tan, np.arcsin, np.arccos, np.arctan, np.sinh, np.cosh, np.tanh, np.arcsinh, np.arccosh, np.arctanh),
+    *(np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p, np.cbrt, np.floor, np.ceil, np.trunc, np.rint),
+):
+    row(_ufunc.__name__, 1, _ufunc, Rule.FLOATING, True)
+row("power", 2, np.power, Rule.FLOATING, True)
+row("arctan2", 2, np.arctan2, Rule.FLOATING, True)
+row("hypot", 2, np.hypot, Rule.FLOATING, True)
+row("maximum", 2, np.maximum, Rule.FLOATING)
+row("minimum", 2, np.minimum, Rule.FLOATING)
+# How much of a gradient the first operand gets: of equal ones each gets half, and a NaN gets what is its own.
+row("share_of_maximum", 2, lambda a, b: type(a)(0.5 if a == b else float(a > b or a != a)), Rule.FLOATING)
+row("share_of_minimum", 2, lambda a, b: type(a)(0.5 if a == b else float(a < b or a != a)), Rule.FLOATING)
+row("choose", 3, lambda condition, a, b: a if condition else b, Rule.CHOSEN)
+row("is_finite", 1, lambda a: bool(np.isfinite(a)), Rule.MACHINE, False, BOOL)
 # --- integers, after Checks that the divisor is positive
 row("floor_divide", 2, operator.floordiv, Rule.MACHINE, False, INT)
 row("remainder", 2, operator.mod, Rule.MACHINE, False, INT)
@@ -126,6 +148,7 @@ row("wrap_index", 2, wrap, Rule.MACHINE, False, INT)  # an index that may count 
 row("is_index", 2, lambda index, size: 0 <= index < size, Rule.MACHINE, False, BOOL)
 row("clip_bound", 2, clip, Rule.MACHINE, False, INT)  # a slice's bound, as slice.indices has it
 row("span", 2, lambda start, stop: max(0, stop - start), Rule.MACHINE, False, INT)  # how many are in range(start, stop)
+row("least", 2, min, Rule.MACHINE, False, INT)
 row("add_overflows", 2, leaves_int64(operator.add), Rule.MACHINE, False, BOOL)
 row("subtract_overflows", 2, leaves_int64(operator.sub), Rule.MACHINE, False, BOOL)
 row("multiply_overflows", 2, leaves_int64(operator.mul), Rule.MACHINE, False, BOOL)

@@ -6,13 +6,17 @@ to Python's frame alone goes: leaving such a program is aborting it. Loops that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from npcompile.tensor_core.loop_ir.activity import Activity, activity_of
 from npcompile.tensor_core.loop_ir.clone import Cloner
-from npcompile.tensor_core.loop_ir.forms import all_regions, regions, walk
+from npcompile.tensor_core.loop_ir.forms import all_regions, walk
+from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
     Alloc,
+    Append,
     Break,
     Check,
     Constant,
@@ -22,27 +26,21 @@ from npcompile.tensor_core.loop_ir.ops import (
     FrameState,
     If,
     Let,
+    NewList,
     Param,
     Policy,
     Poll,
     Program,
     Region,
-    Return,
     Scope,
+    Size,
     View,
     While,
     Yield,
 )
+from npcompile.tensor_core.loop_ir.single_exits import with_single_exits
 from npcompile.tensor_core.loop_ir.states import Slot, Use
-from npcompile.tensor_core.loop_ir.types import F64, FLOAT, INT, Kind, Memref
-
-
-class NoDerivative(Exception):
-    """Reverse mode has no rule for an op: why, and the user's line."""
-
-    def __init__(self, reason: str, line: int = 0):
-        super().__init__(f"line {line}: {reason}" if line else reason)
-        self.reason, self.line = reason, line
+from npcompile.tensor_core.loop_ir.types import F64, INT, Kind, List, Memref, Type
 
 
 @dataclass(slots=True)
@@ -50,26 +48,21 @@ class Mirrored:
     """A program with shadows."""
 
     program: Program
+    activity: Activity
+    state: int  # at its beginning: where it is left
+    wanted: dict[int, bool]  # by param
     shadow: dict[int, int] = field(default_factory=dict)
     count: dict[int, int] = field(default_factory=dict)  # label of a Scope around a While -> how often that has run
-
-    def seed(self, value: int) -> int:
-        """A param for the shadow of an array from outside."""
-        kind = self.program.types[value]
-        assert isinstance(kind, Memref), kind
-        made = self.program.new(seed_type(kind), f"d_{self.program.names.get(value, '')}")
-        self.program.params.append(Param(made, None))
-        return made
+    place: dict[int, int] = field(default_factory=dict)  # id of an Append -> how long the list was
 
     def copy(self, value: int) -> int:
-        """A value for the shadow of an array inside."""
-        kind = self.program.types[value]
-        assert isinstance(kind, Memref), kind
-        made = self.shadow[value] = self.program.new(seed_type(kind), f"d_{self.program.names.get(value, '')}")
+        """A value for the shadow of an array or list."""
+        kind = seed_type(self.program.types[value])
+        made = self.shadow[value] = self.program.new(kind, f"d_{self.program.names.get(value, '')}")
         return made
 
     def arrays(self, values: list[int]) -> list[int]:
-        return [value for value in values if has_shadow(self.program, value)]
+        return [value for value in values if self.activity.has_shadow(value)]
 
     def shadows(self, values: list[int]) -> list[int]:
         """The shadows of those that are arrays."""
@@ -79,29 +72,45 @@ class Mirrored:
         made: Region = []
         for op in region:
             match op:
-                case View() if has_shadow(self.program, op.array):
+                case View() if self.activity.has_shadow(op.array):
                     made += [op, View(self.copy(op.result), self.shadow[op.array], op.starts, op.kept, op.sizes, op.at)]
                     continue
-                case Alloc() if has_shadow(self.program, op.result):
+                case Alloc() if self.activity.has_shadow(op.result):
                     made += [op, Alloc(self.copy(op.result), op.sizes, True, op.at)]
+                    continue
+                case NewList() if self.activity.has_shadow(op.result):
+                    made += [op, NewList(self.copy(op.result), op.at)]
+                    continue
+                case Append() if self.activity.has_shadow(op.items):
+                    made += self.appended(op)
                     continue
                 case For():
                     self.loop(op)
                 case Scope():
                     self.counted(op)
                     self.region(op.body)
-                case While() if self.arrays(op.args):
-                    raise NoDerivative("a loop that is not counted carries arrays", op.at.line)
-                case If() if self.arrays(op.results):
-                    raise NoDerivative("an array that depends on a condition", op.at.line)
-                case _:
-                    for part in regions(op):
-                        self.region(part)
+                    self.hides(op.results, op)
+                case While():
+                    self.hides(op.args, op)
+                    self.region(op.body)
+                case If():
+                    self.hides(op.results, op)
+                    self.region(op.then)
+                    self.region(op.orelse)
             made.append(op)
         region[:] = made
 
+    def hides(self, values: list[int], op: If | Scope | While) -> None:
+        if self.arrays(values):
+            raise NoDerivative("which array a variable holds depends on a condition", op.at.line)
+
+    def appended(self, op: Append) -> Region:
+        place, zero = self.program.new(INT, "place"), self.program.new(F64)
+        self.place[id(op)] = place
+        return [Size(place, op.items, 0), op, Constant(zero, 0.0), Append(self.shadow[op.items], zero, op.at)]
+
     def loop(self, op: For) -> None:
-        arrays = [arg for arg in op.args if has_shadow(self.program, arg)]
+        arrays = self.arrays(op.args)
         op.initial = [*op.initial, *self.shadows(op.initial)]
         op.args = [*op.args, *(self.copy(arg) for arg in arrays)]
         self.region(op.body)
@@ -114,12 +123,8 @@ class Mirrored:
     def counted(self, op: Scope) -> None:
         """Let a Scope around a While have one more result: how many iterations ran."""
         loop = op.body[-1]
-        line = loop.at.line  # type: ignore[attr-defined]
         if not isinstance(loop, While):
-            raise NoDerivative("a loop that is left in several places", line)
-        for part in (op.body[:-1], loop.body):
-            if any(isinstance(each, Break) and each.target != op.label or isinstance(each, Return) for each in walk(part)):
-                raise NoDerivative("a loop that is left in several places", line)
+            return
         program = self.program
         zero, one, before, after = (program.new(INT) for _ in range(4))
         op.body.insert(len(op.body) - 1, Constant(zero, 0))
@@ -132,55 +137,56 @@ class Mirrored:
         op.results = [*op.results, self.count[op.label]]
 
 
-def mirror(source: Program) -> Mirrored:
-    """A copy of a structured program, with shadows."""
+def mirror(source: Program, wanted: Sequence[bool]) -> Mirrored:
+    """A copy of a structured program, with shadows of what depends on the params that are `wanted`."""
     program = Program(source.name, source.file, policy=Policy.ABORT)
     cloner = Cloner(program, source)
     program.params = [Param(cloner.define(param.value), param.slot) for param in source.params]
-    program.body = without_frames(cloner.region(source.body), program)
-    with_one_end(program, program.body)
-    made = Mirrored(program)
-    for param in list(program.params):
-        if has_shadow(program, param.value):
-            made.shadow[param.value] = made.seed(param.value)
+    program.body = cloner.region(source.body)
+    with_single_exits(program)
+    state = program.new_state()
+    leave_at(program.body, state)
+    slots = [Slot(param.slot, Use(param.value)) for param in program.params if param.slot is not None]
+    asked = {param.value: is_wanted for param, is_wanted in zip(program.params, wanted, strict=True)}
+    activity = activity_of(program, [value for value, is_wanted in asked.items() if is_wanted])
+    made = Mirrored(program, activity, state, asked)
+    begins: Region = [FrameState(state, 0, [], slots)]
+    for value, is_wanted in asked.items():
+        if activity.has_shadow(value):
+            shadow = made.copy(value)
+            if is_wanted:
+                program.params.append(Param(shadow, None))
+            else:
+                begins += zeros_like(program, shadow, value)
     made.region(program.body)
+    program.body[:0] = begins
     return made
 
 
-def has_shadow(program: Program, value: int) -> bool:
-    kind = program.types[value]
-    return isinstance(kind, Memref) and kind.element is Kind.F64
+def zeros_like(program: Program, result: int, array: int) -> Region:
+    """The shadow of an array that is written, and whose gradient nobody asks for."""
+    kind = program.types[array]
+    assert isinstance(kind, Memref), kind
+    program.types[result] = Memref(kind.element, kind.rank, contiguous=True, writeable=True, owned=True)
+    sizes = [program.new(INT, "n") for _ in range(kind.rank)]
+    return [*(Size(size, array, axis) for axis, size in enumerate(sizes)), Alloc(result, sizes, True)]
 
 
-def without_frames(region: Region, program: Program) -> Region:
-    """Without what leaving exactly needs. Checks abort: Python begins anew."""
-    state = program.new_state()
-    slots = [Slot(param.slot, Use(param.value)) for param in program.params if param.slot is not None]
+def leave_at(region: Region, state: int) -> None:
+    """Let all that leaves abort: Python begins anew. Flags are looked at once, at the end, where that says as much."""
+    looks = [op for op in walk(region) if isinstance(op, FpCheck)]
+    is_once = bool(looks) and not any(isinstance(op, FpClear) for op in walk(region))
     for part in all_regions(region):
-        part[:] = [op for op in part if not isinstance(op, FrameState | Poll | FpCheck | FpClear)]
-    for op in walk(region):
-        if isinstance(op, Check):
-            op.state = state
-    return [FrameState(state, 0, [], slots), *region]
+        part[:] = [op for op in part if not isinstance(op, FrameState) and not (is_once and isinstance(op, FpCheck))]
+        for op in part:
+            if isinstance(op, Check | Poll | FpCheck):
+                op.state = state
+    if is_once:
+        region.insert(len(region) - 1, FpCheck(state, max(op.errors for op in looks)))
 
 
-def with_one_end(program: Program, region: Region) -> None:
-    """Let a region whose arms return numbers of several kinds return one f64."""
-    end = region[-1]
-    if not isinstance(end, If) or end.results:
-        return
-    for arm in (end.then, end.orelse):
-        with_one_end(program, arm)
-    last = [arm[-1] for arm in (end.then, end.orelse)]
-    values = [op.value.value if isinstance(op, Return) and isinstance(op.value, Use) else -1 for op in last]
-    if any(value < 0 or program.types[value] not in (F64, FLOAT) for value in values):
-        raise NoDerivative("a function that ends in several places", end.at.line)
-    end.results = [program.new(F64, "result")]
-    for arm, value in zip((end.then, end.orelse), values):
-        converted = program.new(F64)
-        arm[-1:] = [Let(converted, "to_f64", [value], end.at), Yield([converted], end.at)]
-    region.append(Return(Use(end.results[0]), end.at))
-
-
-def seed_type(kind: Memref) -> Memref:
+def seed_type(kind: Type) -> Memref | List:
+    if isinstance(kind, List):
+        return List(Kind.F64)
+    assert isinstance(kind, Memref), kind
     return Memref(kind.element, kind.rank, contiguous=kind.contiguous, writeable=True)

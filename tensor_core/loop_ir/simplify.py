@@ -244,14 +244,18 @@ def may_flag(program: Program, op: Let) -> bool:
 PURE = {Constant, Let, Size, Load, View, Alloc, NewList}
 
 
-def drop_unused(program: Program, region: Region) -> int:
-    """Ops without an effect whose results are read nowhere. One that may set a flag is kept: NumPy reports it. How many went."""
+def drop_unused(program: Program, region: Region, is_reported: bool = True) -> int:
+    """Ops without an effect whose results are read nowhere. How many went.
+
+    One that may set a flag is kept, where such are reported: NumPy reports it.
+    """
     needed: set[int] = set()
     unused: set[int] = set()  # ids: ops are compared by what they hold
 
     for op in reversed(walk(region)):  # a value is defined before it is used, also where blocks are in their order
         kind = type(op)
-        if kind not in PURE or needed.intersection(RESULTS[kind](op)) or isinstance(op, Let) and may_flag(program, op):
+        is_noted = is_reported and isinstance(op, Let) and may_flag(program, op)
+        if kind not in PURE or needed.intersection(RESULTS[kind](op)) or is_noted:
             needed.update(USES[kind](op))
         else:
             unused.add(id(op))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from npcompile.tensor_core.loop_ir.forms import inner, results, walk
+from npcompile.tensor_core.loop_ir.activity import Activity
+from npcompile.tensor_core.loop_ir.forms import inner, results
+from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import (
     Append,
     Call,
@@ -20,21 +22,14 @@ from npcompile.tensor_core.loop_ir.ops import (
     Region,
     Scope,
     Size,
-    Store,
-    View,
     While,
     Yield,
 )
-from npcompile.tensor_core.loop_ir.shadows import Mirrored, NoDerivative
-from npcompile.tensor_core.loop_ir.types import F64, FLOAT, INT, Kind, Scalar
+from npcompile.tensor_core.loop_ir.shadows import Mirrored
+from npcompile.tensor_core.loop_ir.types import F64, INT, Kind, Scalar
 from npcompile.tensor_core.loop_ir.verifier import never_goes_on
 
 TAPES = (Kind.F64, Kind.INT)
-
-
-def is_number(program: Program, value: int) -> bool:
-    """Has it a gradient?"""
-    return program.types[value] in (F64, FLOAT)
 
 
 @dataclass(slots=True)
@@ -44,13 +39,16 @@ class Taping:
     mirrored: Mirrored
     tapes: dict[Kind, int] = field(default_factory=dict)
     home: dict[int, tuple[int, Op | None]] = field(default_factory=dict)  # value -> its region, and the op that defines it
-    written: set[int] = field(default_factory=set)  # arrays that may be stored to
     pushes: list[tuple[Region, list[int]]] = field(default_factory=list)
     vectors: list[tuple[Region, Call, list[int]]] = field(default_factory=list)  # operands of a call whose elements are taped
 
     @property
     def program(self) -> Program:
         return self.mirrored.program
+
+    @property
+    def activity(self) -> Activity:
+        return self.mirrored.activity
 
     def note_homes(self, region: Region, values: Iterable[int] = ()) -> None:
         self.home |= dict.fromkeys(values, (id(region), None))
@@ -65,29 +63,9 @@ class Taping:
                 case Scope():
                     self.note_homes(op.body)
 
-    def note_writes(self) -> None:
-        """Every array that may share memory with one that is stored to: arguments are disjoint, or the program is not run."""
-        groups: dict[int, int] = {}
-
-        def root(value: int) -> int:
-            while groups.get(value, value) != value:
-                value = groups[value]
-            return value
-
-        stores = []
-        for op in walk(self.program.body):
-            match op:
-                case View(result, array):
-                    groups[root(result)] = root(array)
-                case For():
-                    end = op.body[-1]
-                    ends = end.values if isinstance(end, Yield) else []
-                    for one, other in (*zip(op.args, op.initial), *zip(op.args, ends), *zip(op.results, op.args)):
-                        groups[root(one)] = root(other)
-                case Store(array):
-                    stores.append(array)
-        roots = {root(array) for array in stores}
-        self.written = {value for value in range(len(self.program.types)) if root(value) in roots}
+    def is_wanted(self, value: int) -> bool:
+        """Is the gradient of this param, a number, asked for?"""
+        return self.mirrored.wanted.get(value, False) and isinstance(self.program.types[value], Scalar)
 
     def kind_of(self, value: int) -> Kind:
         """Which tape keeps it."""

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from npcompile.backends.cpu.loop_ir.program import compile_program
-from npcompile.tensor_core.loop_ir.adjoint import adjoint
+from npcompile.tensor_core.loop_ir.adjoint import adjoint, gradient
+from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.interpreter import interpret
-from npcompile.tensor_core.loop_ir.ops import Policy
+from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
+from npcompile.tensor_core.loop_ir.ops import Policy, Store
 from npcompile.tensor_core.loop_ir.outcome import Exited, Returned
 from npcompile.tensor_core.loop_ir.parser import parse_program
 from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
 from npcompile.tensor_core.loop_ir.printer import print_program
-from npcompile.tensor_core.loop_ir.shadows import NoDerivative
 from npcompile.tensor_core.loop_ir.verifier import verify
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.programs import CASES, numbers
@@ -57,6 +58,39 @@ def searched_sum(x):
     return s * 2.0 + s * s - x.size  # too long for CPython 3.13 to write it after the loop and after the `break`
 
 
+def ended_early(x, a):
+    """Ends in several places, in and behind loops that are left from inside, one of them in another."""
+    s = a * a
+    for i in range(x.size):
+        for j in range(i):
+            s = s * 0.9 + x[i] * x[j]
+            if s > 3.0:
+                return s * a
+        if x[i] > 1.4:
+            break
+        s = s + x[i]
+    else:
+        return s * s
+    k = 0
+    while s > 0.1:
+        s = s * 0.5
+        k += 1
+        if k > 40:
+            return 1.0
+    return s * x[0]
+
+
+def listed(x):
+    """Numbers are appended to a list, read, and appended again."""
+    found = []
+    s = x[0]
+    for i in range(x.size):
+        if x[i] > 0.8:
+            found.append(s * x[i])
+            s = s + found[len(found) - 1] * found[0]
+    return s
+
+
 def repeated(x, n):
     """Array views, and products of what was written before."""
     for i in range(1, n):
@@ -70,6 +104,8 @@ DIFFERENTIABLE = [
     (overwritten, (numbers(5), numbers(5, seed=1))),
     (repeated, (numbers(5) * 0.5, 4)),
     (searched_sum, (numbers(9),)),
+    (listed, (numbers(6),)),
+    *((ended_early, (numbers(n, seed=n), a)) for n, a in ((1, 0.5), (4, 0.9), (6, 0.3), (9, 0.1))),
 ]
 
 
@@ -116,11 +152,13 @@ class Gradient:
             wanted = np.array([self.difference(k, index) for index in np.ndindex(shadow.shape)]).reshape(shadow.shape)
             np.testing.assert_allclose(shadow, wanted, rtol=1e-5, atol=1e-7)
         numbers = [k for k, x in enumerate(self.arguments) if isinstance(x, float)]
-        for gradient, k in zip(outcome.value, numbers, strict=True):
-            np.testing.assert_allclose(gradient, self.difference(k, ()), rtol=1e-5)  # type: ignore[arg-type]
+        for found, k in zip(outcome.value, numbers, strict=True):
+            np.testing.assert_allclose(found, self.difference(k, ()), rtol=1e-5)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("function", "arguments"), DIFFERENTIABLE, ids=[f.__name__ for f, _ in DIFFERENTIABLE])
+@pytest.mark.parametrize(
+    ("function", "arguments"), DIFFERENTIABLE, ids=[f"{f.__name__}-{k}" for k, (f, _) in enumerate(DIFFERENTIABLE)]
+)
 def test_gradients_agree_with_differences(function: Any, arguments: Arguments) -> None:
     gradient = Gradient(function, arguments)
     verify(gradient.program)
@@ -158,14 +196,30 @@ def test_a_long_loop_makes_no_more_calls() -> None:
 
 
 def test_what_has_no_derivative_says_where() -> None:
-    def searched(x, y):  # type: ignore[no-untyped-def]
+    def chosen(x, y):  # type: ignore[no-untyped-def]
         for i in range(x.size):
             if x[i] > 2.0:
-                break
-            y[i] = x[i]
+                x, y = y, x
+            y[i] = x[i] * y[i]
 
-    program = trace(searched, (numbers(4), numbers(4))).program
+    program = trace(chosen, (numbers(4), numbers(4))).program
     differentiable(program)
-    with pytest.raises(NoDerivative, match="left in several places") as caught:
+    with pytest.raises(NoDerivative, match="depends on a condition") as caught:
         adjoint(program)
-    assert caught.value.line == searched.__code__.co_firstlineno + 1
+    assert caught.value.line in range(chosen.__code__.co_firstlineno, chosen.__code__.co_firstlineno + 5)
+
+
+def test_only_what_is_asked_for_is_computed() -> None:
+    """With respect to the number alone no array has a shadow, and nothing of the first run is kept but `s`."""
+    program = trace(weighted_sum, (numbers(9), np.float64(0.3))).program
+    differentiable(program)
+    both, number = gradient(program, [True, True]), gradient(program, [False, True])
+    assert (len(both.params), len(number.params)) == (3, 2)
+    assert sum(isinstance(op, Store) for op in walk(number.body)) == 0 < sum(isinstance(op, Store) for op in walk(both.body))
+
+
+def weighted_sum(x, a):
+    s = 0.0
+    for i in range(x.size):
+        s = a * s + x[i]
+    return s

@@ -20,6 +20,8 @@ struct npc_frame {{
 }};
 #define NPC_INLINE static inline __attribute__((unused))
 #define NPC_UNLIKELY(c) __builtin_expect(!!(c), 0)
+/* Does NumPy report one of these errors, which happened? Of programs whose callers do not know its state. */
+#define NPC_REPORTED(errors) (rt->report(errors, 0, 0) && (rt->pardon(), 1))
 #define NPC_NAN __builtin_nan("")
 #define NPC_INFINITY __builtin_inf()
 {libm.DECLARATIONS}{SHARED_HELPERS}{libm.HELPERS}

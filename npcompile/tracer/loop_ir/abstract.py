@@ -66,9 +66,21 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class RangeIter:
+class Enumerate:
     start: int
-    step: int
+    over: Abstract
+
+
+@dataclass(frozen=True, slots=True)
+class Zip:
+    parts: tuple[Abstract, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Iterating:
+    """An iterator that is begun: `taken` of `length` items have been given."""
+
+    over: Abstract
     length: int
     taken: int
 
@@ -95,7 +107,9 @@ class EnteredErrorState:
     modes: ErrorState
 
 
-Abstract: TypeAlias = Value | Known | Tuple | Slice | Range | RangeIter | Method | NewErrorState | EnteredErrorState
+Abstract: TypeAlias = (
+    Value | Known | Tuple | Slice | Range | Enumerate | Zip | Iterating | Method | NewErrorState | EnteredErrorState
+)
 Key: TypeAlias = tuple["Type | Named | int | str | ErrorState | Key", ...]
 
 
@@ -112,8 +126,17 @@ def leaves(x: Abstract) -> Iterator[int]:
                     yield from leaves(bound)
         case Range(start, _, length):
             yield from (start, length)
-        case RangeIter(start, _, length, taken):
+        case Enumerate(start, over):
+            yield start
+            yield from leaves(over)
+        case Zip(parts):
+            for part in parts:
+                yield from leaves(part)
+        case Iterating(Range(start, _, _), length, taken):
             yield from (start, length, taken)
+        case Iterating(over, length, taken):
+            yield from leaves(over)
+            yield from (length, taken)
         case Method(receiver):
             yield receiver.value
 
@@ -129,8 +152,15 @@ def rebuilt(x: Abstract, values: Iterator[int]) -> Abstract:
             return Slice(*(bound and rebuilt(bound, values) for bound in (start, stop)))
         case Range(_, step, _):
             return Range(next(values), step, next(values))
-        case RangeIter(_, step, _, _):
-            return RangeIter(next(values), step, next(values), next(values))
+        case Enumerate(_, over):
+            return Enumerate(next(values), rebuilt(over, values))
+        case Zip(parts):
+            return Zip(tuple(rebuilt(part, values) for part in parts))
+        case Iterating(Range(_, step, _), _, _):
+            first, count = next(values), next(values)
+            return Iterating(Range(first, step, count), count, next(values))
+        case Iterating(over, _, _):
+            return Iterating(rebuilt(over, values), next(values), next(values))
         case Method(_, name):
             return Method(Value(next(values)), name)
     return x
@@ -149,8 +179,12 @@ def key_of(x: Abstract, types: list[Type]) -> Key:
             return ("slice", *(key_of(bound, types) if bound is not None else () for bound in (start, stop)))
         case Range(_, step, _):
             return ("range", step)
-        case RangeIter(_, step, _, _):
-            return ("iterator", step)
+        case Enumerate(_, over):
+            return ("enumerate", key_of(over, types))
+        case Zip(parts):
+            return ("zip", *(key_of(part, types) for part in parts))
+        case Iterating(over, _, _):
+            return ("iterator", key_of(over, types))
         case Method(receiver, name):
             return ("method", name, types[receiver.value])
         case NewErrorState(modes):
@@ -168,7 +202,7 @@ def recipe_of(x: Abstract) -> Recipe:
             return Fixed(None)
         case Tuple(items):
             return TupleOf(tuple(map(recipe_of, items)))
-        case RangeIter(start, step, length, taken):
+        case Iterating(Range(start, step, _), length, taken):
             return RangeIterator(start, step, length, taken)
         case EnteredErrorState(modes):
             return modes

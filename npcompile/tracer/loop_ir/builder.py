@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import FunctionType
 
 from npcompile.tensor_core.loop_ir.ops import (
     ALL_ERRORS,
@@ -20,32 +21,53 @@ from npcompile.tensor_core.loop_ir.ops import (
     Let,
     Op,
     Place,
+    Policy,
     Poll,
     Program,
 )
 from npcompile.tensor_core.loop_ir.rows import result_type, sets_flags
 from npcompile.tensor_core.loop_ir.states import Literal, Mode, Slot
-from npcompile.tensor_core.loop_ir.types import BOOL, PYTHON, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import BOOL, FLOAT, PYTHON, Scalar, Type
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.loop_ir.abstract import Abstract, EnteredErrorState, Key, Unsupported, key_of, leaves, rebuilt, recipe_of
+from npcompile.tracer.loop_ir.sources import Same, Source
 
 MOST_BLOCKS = 400
 
 
 @dataclass(slots=True)
 class Frame:
-    """Python's frame before an instruction."""
+    """Python's frame before an instruction. That of a function that is written into another one has a caller."""
 
+    function: FunctionType
+    facts: CodeFacts
     index: int
     stack: list[Abstract]
-    locals: dict[int, Abstract]  # by slot, those that are bound and may be read
+    locals: dict[int, Abstract]  # by slot, those that are bound and may be read; below 0 what is read from outside
+    caller: Frame | None = None
 
     def copy(self) -> Frame:
-        return Frame(self.index, list(self.stack), dict(self.locals))
+        return Frame(self.function, self.facts, self.index, list(self.stack), dict(self.locals), self.caller)
+
+    def chain(self) -> Iterator[Frame]:
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.caller
 
     def parts(self) -> Iterator[Abstract]:
-        yield from self.stack
-        yield from (self.locals[slot] for slot in sorted(self.locals))
+        for frame in self.chain():
+            yield from frame.stack
+            yield from (frame.locals[slot] for slot in sorted(frame.locals))
+
+    def slots(self) -> Key:
+        """Where everything in it is."""
+        return tuple((id(frame.facts), frame.index, len(frame.stack), *sorted(frame.locals)) for frame in self.chain())
+
+    def living(self, index: int) -> dict[int, Abstract]:
+        """The locals that may be read from instruction `index` on."""
+        live = self.facts.live[index]
+        return {slot: x for slot, x in self.locals.items() if slot < 0 or self.facts.slots[slot] in live}
 
 
 @dataclass(slots=True)
@@ -68,16 +90,38 @@ class Begun:
 @dataclass(slots=True)
 class Builder:
     program: Program
-    facts: CodeFacts
+    frame: Frame
     blocks: list[Block] = field(default_factory=list)
-    versions: dict[tuple[int, Key], int] = field(default_factory=dict)  # labels
+    versions: dict[Key, int] = field(default_factory=dict)  # labels
     pending: list[Begun] = field(default_factory=list)
     constants: dict[int, Literal] = field(default_factory=dict)
     block: Block = field(default_factory=lambda: Block(0, [], []))
-    frame: Frame = field(default_factory=lambda: Frame(0, [], {}))
+    names: dict[tuple[int, str], Same] = field(default_factory=dict)  # what was read from outside
+    fresh: set[int] = field(default_factory=set)  # arrays that an operation has made, and nobody else refers to
+    has_arrays: bool = False  # are there statements about whole arrays, of a size that is not known here?
+    has_products: bool = False  # with matrices?
+    merges: bool = False  # is a float NumPy's wherever blocks meet? Then there are fewer versions
+    start: int = 0  # the state at the beginning, of a program that aborts
     point: Point | None = None
     flagged: bool = False  # has an op since the last FpCheck set flags, perhaps?
     at: Place = NOWHERE
+
+    @property
+    def aborts(self) -> bool:
+        return self.program.policy is Policy.ABORT
+
+    @property
+    def facts(self) -> CodeFacts:
+        return self.frame.facts
+
+    # --- names
+
+    def read(self, source: Source) -> object:
+        """What a name stands for: the program is for that alone."""
+        known = self.names.get(source.key)
+        if known is None:
+            known = self.names[source.key] = Same(source, source.read())
+        return known.found
 
     # --- values
 
@@ -109,19 +153,22 @@ class Builder:
 
     def begin_point(self, index: int) -> None:
         """From here on checks leave at the frame as it is now, before instruction `index`."""
+        if self.aborts:
+            return
         frame = self.frame.copy()
         frame.index = index
-        live = self.facts.live[index]
-        frame.locals = {slot: x for slot, x in frame.locals.items() if self.facts.slots[slot] in live}
+        frame.locals = frame.living(index)
         self.point = Point(frame, len(self.block.ops))
 
     def state(self) -> int:
         """The name of the frame state that checks leave at: it is made when first asked for."""
+        if self.aborts:
+            return self.start
         point = self.point
         assert point is not None
         if point.name is None:
             frame = point.frame
-            if not self.facts.enterable[frame.index]:
+            if not frame.facts.enterable[frame.index]:
                 raise Unsupported("execution cannot be left here")
             point.name = self.program.new_state()
             slots = [Slot(slot, recipe_of(frame.locals[slot])) for slot in sorted(frame.locals)]
@@ -142,7 +189,7 @@ class Builder:
     def errors(self) -> int:
         """The floating-point errors that NumPy reports here, as bits, unless its caller has it ignore them."""
         mask = ALL_ERRORS
-        for x in self.frame.stack:
+        for x in (x for frame in self.frame.chain() for x in frame.stack):
             if isinstance(x, EnteredErrorState):
                 for name, bit in FP_ERRORS.items():
                     mask &= ~bit if getattr(x.modes, name) is Mode.IGNORE else ALL_ERRORS
@@ -166,16 +213,29 @@ class Builder:
 
     # --- blocks
 
+    def as_numpys(self, frame: Frame) -> Frame:
+        """The frame with NumPy's floats for Python's."""
+        values = [self.let("to_f64", value) if self.type(value) == FLOAT else value for x in frame.parts() for value in leaves(x)]
+        return self.with_values(frame, iter(values))
+
+    def with_values(self, frame: Frame, values: Iterator[int]) -> Frame:
+        """The same frame over other values, in the order of its parts."""
+        made = frame.copy()
+        made.stack = [rebuilt(x, values) for x in frame.stack]
+        made.locals = {slot: rebuilt(frame.locals[slot], values) for slot in sorted(frame.locals)}
+        made.caller = frame.caller and self.with_values(frame.caller, values)
+        return made
+
     def goto(self, index: int) -> tuple[int, list[int]]:
         """The version of instruction `index` for the frame as it is, and the arguments that it takes."""
-        live = self.facts.live[index]
-        frame = Frame(index, self.frame.stack, {k: x for k, x in self.frame.locals.items() if self.facts.slots[k] in live})
-        key: Key = (tuple(sorted(frame.locals)), *(key_of(x, self.program.types) for x in frame.parts()))
-        label = self.versions.get((index, key))
+        now = self.as_numpys(self.frame) if self.merges else self.frame
+        frame = Frame(now.function, now.facts, index, now.stack, now.living(index), now.caller)
+        key: Key = (frame.slots(), *(key_of(x, self.program.types) for x in frame.parts()))
+        label = self.versions.get(key)
         if label is None:
             begun = self.new_block(frame)
             self.pending.append(begun)
-            label = self.versions[index, key] = begun.block.label
+            label = self.versions[key] = begun.block.label
         return label, self.values(frame)
 
     def values(self, frame: Frame) -> list[int]:
@@ -193,10 +253,15 @@ class Builder:
             block.args += values
             return rebuilt(x, iter(values))
 
-        stack = [renamed(x, "") for x in frame.stack]
-        slots = {slot: renamed(frame.locals[slot], self.facts.slots[slot]) for slot in sorted(frame.locals)}
+        def of(frame: Frame) -> Frame:
+            stack = [renamed(x, "") for x in frame.stack]
+            names = frame.facts.slots
+            slots = {slot: renamed(frame.locals[slot], names[slot] if slot >= 0 else "") for slot in sorted(frame.locals)}
+            caller = frame.caller and of(frame.caller)
+            return Frame(frame.function, frame.facts, frame.index, stack, slots, caller)
+
         self.blocks.append(block)
-        return Begun(block, Frame(frame.index, stack, slots))
+        return Begun(block, of(frame))
 
     def jump(self, index: int) -> None:
         self.flush()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -14,10 +16,35 @@ from npcompile.tensor_core.loop_ir.states import ErrorState, Mode
 from npcompile.tensor_core.loop_ir.types import F64, Kind, List, Memref, Scalar
 from npcompile.tensor_core.op import OPS, Op
 from npcompile.tensor_core.transforms.decompose import composition
-from npcompile.tracer.loop_ir import indexing, numbers
-from npcompile.tracer.loop_ir.abstract import Abstract, Known, Method, Named, NewErrorState, Range, Tuple, Unsupported, Value
+from npcompile.tracer.loop_ir import arrays, indexing, numbers
+from npcompile.tracer.loop_ir.abstract import (
+    Abstract,
+    Enumerate,
+    Known,
+    Method,
+    Named,
+    NewErrorState,
+    Range,
+    Tuple,
+    Unsupported,
+    Value,
+    Zip,
+)
 from npcompile.tracer.loop_ir.builder import Builder
+from npcompile.tracer.loop_ir.sources import ModuleAttribute
 
+UFUNCS: Final = (
+    *("sqrt", "exp", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
+    *("exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "floor", "ceil", "trunc", "rint", "sign"),
+    *("add", "subtract", "multiply", "divide", "negative", "power", "arctan2", "hypot", "maximum", "minimum"),
+)
+OF_MATH: Final = {
+    **{
+        name: name
+        for name in ("sqrt", "exp", "sin", "cos", "tan", "sinh", "cosh", "tanh", "log", "log1p", "expm1", "log2", "log10")
+    },
+    **{f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+}
 Arguments: TypeAlias = Sequence[Abstract]
 Function: TypeAlias = Callable[[Builder, Sequence[Abstract]], Abstract]
 MODES = {"ignore": Mode.IGNORE}
@@ -49,6 +76,8 @@ def make_range(b: Builder, args: Arguments) -> Abstract:
     values = [numbers.to_index(b, value_of(x)) for x in args]
     start, stop = (b.constant(0), values[0]) if len(values) == 1 else values[:2]
     step = b.constants.get(values[2]) if len(values) == 3 else 1
+    if step not in (1, -1) and isinstance(step, int) and step and b.aborts:
+        return strided(b, start, stop, step)
     if step == 1 and b.constants.get(start) == 0:
         return Range(start, 1, stop if known_size(b, stop) else b.let("span", start, stop))
     if step not in (1, -1):
@@ -56,6 +85,24 @@ def make_range(b: Builder, args: Arguments) -> Abstract:
     low, high = (start, stop) if step == 1 else (stop, start)
     b.check_not(b.let("subtract_overflows", high, low))
     return Range(start, int(step.real), b.let("span", low, high))
+
+
+def strided(b: Builder, start: int, stop: int, step: int) -> Range:
+    """A range with another step than 1 or -1."""
+    low, high = (start, stop) if step > 0 else (stop, start)
+    b.check_not(b.let("subtract_overflows", high, low))
+    distance, more = b.let("span", low, high), b.constant(abs(step) - 1)
+    b.check_not(b.let("add_overflows", distance, more))
+    return Range(start, step, b.let("floor_divide", b.let("add", distance, more), b.constant(abs(step))))
+
+
+def enumerate_(b: Builder, args: Arguments) -> Abstract:
+    over, *rest = args
+    return Enumerate(numbers.to_index(b, value_of(rest[0])) if rest else b.constant(0), over)
+
+
+def zip_(b: Builder, args: Arguments) -> Abstract:
+    return Zip(tuple(args))
 
 
 def known_size(b: Builder, value: int) -> bool:
@@ -99,30 +146,147 @@ def of_number(rule: Callable[[Builder, int], int]) -> Function:
     return call
 
 
+def ufunc(op: str) -> Function:
+    """One of NumPy's, of numbers and of arrays."""
+
+    def rule(b: Builder, values: list[int]) -> int:
+        return b.let(op, *(numbers.as_f64(b, value) for value in values))
+
+    return lambda b, args: of_elements(b, rule, args)
+
+
+def of_elements(b: Builder, rule: arrays.Rule, args: Arguments) -> Abstract:
+    if b.aborts and any(arrays.is_array(b, x) for x in args):
+        return arrays.elementwise(b, rule, args)
+    return Value(rule(b, [value_of(x) for x in args]))
+
+
+def of_python(op: str) -> Function:
+    """One of the module `math`: a result that is not finite raises there, or is left to Python."""
+
+    def rule(b: Builder, value: int) -> int:
+        result = b.let(op, numbers.to_float(b, numbers.floating(b, value)))
+        b.check(b.let("is_finite", result))
+        return result
+
+    return of_number(rule)
+
+
+def square(b: Builder, args: Arguments) -> Abstract:
+    def rule(b: Builder, values: list[int]) -> int:
+        (value,) = (numbers.as_f64(b, value) for value in values)
+        return b.let("multiply", value, value)
+
+    return of_elements(b, rule, args)
+
+
+def extreme(symbol: str) -> Function:
+    """Python's min or max of numbers of one kind, which are compared from left to right."""
+
+    def call(b: Builder, args: Arguments) -> Abstract:
+        values = [value_of(x) for x in args]
+        if len(values) < 2 or len({b.type(value) for value in values}) > 1:
+            raise Unsupported("min or max of numbers of several kinds, or of an array")
+        best, *rest = values
+        for value in rest:
+            best = b.let("choose", numbers.compare(b, symbol, value, best), value, best)
+        return Value(best)
+
+    return call
+
+
+def filled(value: float) -> Function:
+    def make(b: Builder, args: Arguments) -> Abstract:
+        size, *rest = args
+        sizes = [numbers.to_index(b, value_of(each)) for each in (size.items if isinstance(size, Tuple) else (size,))]
+        return arrays.filled(b, sizes, value_of(rest[0]) if rest else b.constant(value))
+
+    return aborting(make)
+
+
+def filled_like(value: float) -> Function:
+    def make(b: Builder, args: Arguments) -> Abstract:
+        (x,) = args
+        array, kind = array_of(b, x)
+        if kind.element is not Kind.F64:
+            raise Unsupported("an array like one that is not of float64")
+        return arrays.filled(b, arrays.shape_of(b, array), b.constant(value))
+
+    return aborting(make)
+
+
+def aborting(rule: Function) -> Function:
+    """What only programs that abort may call."""
+
+    def call(b: Builder, args: Arguments) -> Abstract:
+        if not b.aborts:
+            raise Unsupported("a statement about whole arrays")
+        return rule(b, args)
+
+    return call
+
+
+def array(b: Builder, args: Arguments) -> Abstract:
+    (x,) = args
+    return arrays.of_items(b, x.items) if isinstance(x, Tuple) else copied(b, args)
+
+
+def copied(b: Builder, args: Arguments) -> Abstract:
+    (x,) = args
+    array_of(b, x)
+    return arrays.copy(b, x)
+
+
+def total(b: Builder, args: Arguments) -> Abstract:
+    (x,) = args
+    array_of(b, x)
+    return arrays.total(b, x)
+
+
+METHODS: Final[Mapping[str, Function]] = {
+    "sum": aborting(total),
+    "copy": aborting(copied),
+    "dot": lambda b, args: matmul(b, *args),
+}
 FUNCTIONS: Final[dict[Named, Function]] = {
     range: make_range,
+    enumerate: enumerate_,
+    zip: zip_,
     len: length,
     abs: of_number(numbers.absolute),
     float: of_number(numbers.to_float),
     np.empty_like: empty_like,
     np.empty: new_array(False),
     np.zeros: new_array(True),
+    max: extreme(">"),
+    min: extreme("<"),
+    np.square: square,
+    **dict.fromkeys((np.abs, np.fabs), ufunc("absolute")),
+    np.ones: filled(1.0),
+    np.full: filled(0.0),
+    np.zeros_like: filled_like(0.0),
+    np.ones_like: filled_like(1.0),
+    np.array: aborting(array),
+    np.copy: aborting(copied),
+    np.sum: aborting(total),
+    np.dot: lambda b, args: matmul(b, *args),
+    **{getattr(np, name): ufunc(name) for name in UFUNCS},
+    **{getattr(math, name): of_python(row) for name, row in OF_MATH.items()},
 }
 
 
 def of_row(op: Op) -> Function:
     """A function of float64 that the op table has, of numbers that are converted to these: its primitives one after another."""
 
-    def call(b: Builder, args: Arguments) -> Abstract:
-        values = [numbers.floating(b, value_of(x)) for x in args]
-        values = [value if b.type(value) == F64 else b.let("to_f64", value) for value in values]
+    def rule(b: Builder, values: list[int]) -> int:
+        values = [numbers.as_f64(b, value) for value in values]
         graph = composition(op.name, (np.dtype(float),) * len(values))
         made = dict(zip(graph.inputs, values, strict=True))
         for node in graph.nodes[len(values) :]:
             made[node] = number_of(b, node, made)
-        return Value(made[graph.outputs[0]])
+        return made[graph.outputs[0]]
 
-    return call
+    return lambda b, args: of_elements(b, rule, args)
 
 
 def number_of(b: Builder, node: Node, made: Mapping[Node, int]) -> int:
@@ -153,7 +317,9 @@ def call(b: Builder, function: Abstract, args: Arguments, names: tuple[str, ...]
         case Method(receiver, "append") if isinstance(b.type(receiver.value), List) and len(args) == 1:
             append(b, receiver.value, value_of(args[0]))
             return Known(None)
-    raise Unsupported(f"a call of {function}")
+        case Method(receiver, name) if isinstance(b.type(receiver.value), Memref) and not names and name in METHODS:
+            return METHODS[name](b, [receiver, *args])
+    raise Unsupported(f"a call of {getattr(function.named, '__name__', function) if isinstance(function, Known) else function}")
 
 
 def modes_of(args: Arguments, names: tuple[str, ...]) -> ErrorState:
@@ -180,11 +346,21 @@ def append(b: Builder, items: int, value: int) -> None:
     b.effect(Append(items, value, b.at))
 
 
+def named(b: Builder, source: ModuleAttribute) -> Abstract:
+    """A function of a module, or a number there."""
+    found = b.read(source)
+    if isinstance(found, float):
+        return Value(b.constant(found))
+    if not callable(found) and not isinstance(found, ModuleType):
+        raise Unsupported(f"{source.module.__name__}.{source.name}")
+    return Known(found)
+
+
 def attribute(b: Builder, x: Abstract, name: str) -> Abstract:
     """`x.name`."""
     match x:
-        case Known(module) if module is np:
-            return Known(getattr(np, name))
+        case Known(ModuleType() as module) if module in (np, math):
+            return named(b, ModuleAttribute(module, name))
         case Value(array) if isinstance(kind := b.type(array), Memref):
             match name:
                 case "shape":
@@ -199,6 +375,8 @@ def attribute(b: Builder, x: Abstract, name: str) -> Abstract:
 def matmul(b: Builder, left: Abstract, right: Abstract) -> Abstract:
     """`left @ right` of two vectors, after a Check that they are equally long."""
     (x, one), (y, other) = array_of(b, left), array_of(b, right)
+    if b.aborts and (one.element, one.rank, other.element, other.rank) == (Kind.F64, 2, Kind.F64, 1):
+        return arrays.product(b, x, y)
     if (one.element, one.rank, other.element, other.rank) != (Kind.F64, 1, Kind.F64, 1):
         raise Unsupported("a product that is not of two vectors")
     b.check(b.let("equal", indexing.size(b, x), indexing.size(b, y)))

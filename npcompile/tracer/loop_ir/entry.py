@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -14,8 +13,9 @@ from npcompile.tensor_core.loop_ir.outcome import Outcome
 from npcompile.tensor_core.loop_ir.pipeline import run_passes
 from npcompile.tensor_core.loop_ir.types import Type, type_of
 from npcompile.tracer.loop_ir.abstract import Unsupported
-from npcompile.tracer.loop_ir.front_end import Global, trace
+from npcompile.tracer.loop_ir.front_end import trace
 from npcompile.tracer.loop_ir.resume import finish
+from npcompile.tracer.loop_ir.sources import Same
 
 
 class Ended(Protocol):
@@ -44,7 +44,7 @@ class Version:
     """What runs for arguments of some types, while these names stand for these objects."""
 
     run: Run
-    globals: tuple[Global, ...]
+    guards: tuple[Same, ...]
 
 
 Key: TypeAlias = tuple["Type | None", ...]
@@ -64,7 +64,7 @@ class LoopFunction:
         if key not in self.versions:
             self.versions[key] = self.make(key, arguments)
         version = self.versions[key]
-        if version is None or not self.holds(version):
+        if version is None or not all(guard.holds() for guard in version.guards):
             return self.function(*arguments)
         ended = version.run(arguments)
         return finish(self.function, ended.outcome, ended.raised)
@@ -73,12 +73,7 @@ class LoopFunction:
         try:
             traced = trace(self.function, arguments)
             run_passes(traced.program)
-            return Version(self.compile(traced.program), traced.globals)
+            return Version(self.compile(traced.program), traced.guards)
         except (Unsupported, target.Unsupported) as error:
             self.reasons[key] = str(error)
             return None
-
-    def holds(self, version: Version) -> bool:
-        """Do the names that the program used stand for what they stood for?"""
-        names, known = self.function.__globals__, vars(builtins)
-        return all(names.get(each.name, known.get(each.name)) is each.named for each in version.globals)

@@ -6,93 +6,113 @@ raises Unsupported with the user's line.
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import TypeAlias
 
-from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, Param, Place, Program, Return
+import numpy as np
+
+from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Param, Place, Policy, Program, Return
 from npcompile.tensor_core.loop_ir.types import Kind, List, Type, type_of
-from npcompile.tracer.bytecode.analysis import CodeFacts, analyse
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.loop_ir import calls, indexing, numbers
+from npcompile.tracer.loop_ir import arrays, calls, indexing, inlining, iteration, numbers
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
     EnteredErrorState,
+    Iterating,
     Known,
     Mark,
     Method,
-    Named,
     NewErrorState,
     Range,
-    RangeIter,
     Slice,
     Tuple,
     Unsupported,
     Value,
     recipe_of,
 )
-from npcompile.tracer.loop_ir.builder import Begun, Builder, Frame
+from npcompile.tracer.loop_ir.builder import Begun, Builder
+from npcompile.tracer.loop_ir.sources import CellContents, GlobalName, Same, Source
 
 NULL = Known(Mark.NULL)
 
 
 @dataclass(frozen=True, slots=True)
-class Global:
-    """What a name stood for when the program was made: it is asked again before the program runs."""
-
-    name: str
-    named: Named
-
-
-@dataclass(frozen=True, slots=True)
 class Traced:
-    """A program for arguments of some types."""
+    """A program for arguments of some types, and while names stand for what they stood for."""
 
     program: Program
-    globals: tuple[Global, ...]
+    guards: tuple[Same, ...]
+    inputs: tuple[Source, ...]  # what its last params are: numbers and arrays from outside
+    has_arrays: bool = False  # are there statements about whole arrays?
+    has_products: bool = False  # of matrices?
 
 
-def trace(function: FunctionType, arguments: Sequence[object]) -> Traced:
+class Outside(Exception):
+    """A number or an array from outside is read: it becomes one more param."""
+
+    def __init__(self, source: Source):
+        super().__init__(source.name)
+        self.source = source
+
+
+def trace(function: FunctionType, arguments: Sequence[object], policy: Policy = Policy.RESUME, merges: bool = False) -> Traced:
     """The loop IR of `function` for positional arguments of these types, in the stage of blocks. Raises Unsupported.
+
+    A program that aborts may do more: call functions, go over arrays, read numbers and arrays from outside. `merges`: a float is
+    NumPy's wherever control comes from several places. So is then a result that Python would have left its own.
 
     >>> trace(lambda x, i: x[i] * 2.0, (np.ones(3), 1)).program.params
     [Param(value=0, slot=0), Param(value=1, slot=1)]
     """
     code = function.__code__
-    kinds = [type_of(argument) for argument in arguments]
-    if code.co_flags & 0x2C or code.co_cellvars or code.co_freevars or len(kinds) != code.co_argcount or code.co_kwonlyargcount:
-        raise Unsupported("a function with closures, with other than positional arguments, or that is a generator")
-    found: list[Type] = [kind for kind in kinds if kind is not None]
-    if len(found) != len(kinds):
+    if len(arguments) != code.co_argcount:
+        raise Unsupported("another number of arguments than of parameters")
+    front = FrontEnd(function, policy, merges)
+    while True:
+        try:
+            return front.trace(arguments)
+        except calls.OtherElement as error:
+            if front.element is error.element:
+                raise Unsupported(error.reason, error.line) from None
+            front = FrontEnd(function, policy, merges, error.element, front.inputs)
+        except Outside as found:
+            front = FrontEnd(function, policy, merges, front.element, (*front.inputs, found.source))
+
+
+def typed(argument: object) -> Type:
+    kind = type_of(argument)
+    if kind is None:
         raise Unsupported("an argument of a type without IR")
-    front = FrontEnd(function, analyse(code))
-    try:
-        return front.trace(found)
-    except calls.OtherElement as error:
-        return FrontEnd(function, analyse(code), error.element).trace(found)
+    return kind
 
 
 @dataclass(slots=True)
 class FrontEnd:
     function: FunctionType
-    facts: CodeFacts
+    policy: Policy
+    merges: bool
     element: Kind = Kind.INT  # of lists: what is appended says it, after they are made
-    globals: dict[str, Named] = field(default_factory=dict)
+    inputs: tuple[Source, ...] = ()
     is_done: bool = False  # has the block its terminator?
+    is_elsewhere: bool = False  # does another frame go on, where it stands?
 
-    def trace(self, kinds: Sequence[Type]) -> Traced:
+    def trace(self, arguments: Sequence[object]) -> Traced:
         code = self.function.__code__
-        b = Builder(Program(code.co_name, code.co_filename), self.facts)
-        slots: dict[int, Abstract] = {}
-        for slot, kind in enumerate(kinds):
-            value = b.new(kind, self.facts.slots[slot])
-            b.program.params.append(Param(value, slot))
-            slots[slot] = Value(value)
-        entry = Frame(self.facts.start, [], slots)
+        entry = inlining.frame_of(self.function)
+        b = Builder(Program(code.co_name, code.co_filename, policy=self.policy), entry, merges=self.merges)
+        given = [*arguments, *(source.read() for source in self.inputs)]
+        for k, argument in enumerate(given):
+            slot = k if k < len(arguments) else len(arguments) - k - 1
+            value = b.new(typed(argument), entry.facts.slots[slot] if slot >= 0 else self.inputs[-slot - 1].name)
+            b.program.params.append(Param(value, slot if slot >= 0 else None))
+            entry.locals[slot] = Value(value)
         b.block.label = b.program.new_label()
         b.blocks.append(b.block)
+        if b.aborts:
+            b.start = b.program.new_state()
+            b.emit(FrameState(b.start, 0, [], []))
         b.pending.append(Begun(b.block, entry))
         while b.pending:
             begun = b.pending.pop(0)
@@ -104,36 +124,48 @@ class FrontEnd:
             except Unsupported as error:
                 raise Unsupported(error.reason, error.line or b.at.line) from None
         b.program.body = [Cfg(b.blocks)]
-        return Traced(b.program, tuple(Global(name, named) for name, named in self.globals.items()))
+        return Traced(b.program, tuple(b.names.values()), self.inputs, b.has_arrays, b.has_products)
 
     def translate(self, b: Builder) -> None:
         """Instructions from where the frame is to the end of the block."""
         b.flagged, b.constants, self.is_done = False, {}, False
-        first = b.frame.index
-        header = first in self.facts.loop_headers
-        b.begin_point(first)
+        is_first = True
+        if not b.aborts:
+            b.begin_point(b.frame.index)
         while not self.is_done:
             index = b.frame.index
-            i = self.facts.instructions[index]
-            b.at = Place(b.program.file, i.line)
-            if index != first and index in self.facts.jump_targets:
+            i = b.facts.instructions[index]
+            b.at = Place(b.frame.function.__code__.co_filename, i.line)
+            if not is_first and index in b.facts.jump_targets:
                 b.jump(index)
                 return
-            if header and index == first and i.opname != "FOR_ITER":
+            if is_first and index in b.facts.loop_headers and i.opname != "FOR_ITER":
                 b.poll()
+            is_first = False
             rule = RULES.get(i.opname)
             if rule is None:
                 raise Unsupported(f"the instruction {i.opname}")
+            self.is_elsewhere = False
             rule(self, b, i)
-            b.frame.index = index + 1
+            if not self.is_elsewhere:
+                b.frame.index = index + 1
 
-    def named(self, name: str) -> Named:
-        """A global or builtin, as it is now."""
-        found = self.function.__globals__.get(name, vars(builtins).get(name))
-        if not isinstance(found, ModuleType) and not callable(found):
-            raise Unsupported(f"the global {name}")
-        self.globals[name] = found
-        return found
+    def push_outside(self, b: Builder, i: Instruction, source: Source) -> None:
+        """What a name from outside stands for: an object that is the same, a constant, or a param."""
+        for k, known in enumerate(self.inputs):
+            if known.key == source.key:
+                *_, outermost = b.frame.chain()
+                b.frame.stack.append(outermost.locals[-1 - k])
+                return
+        found = source.read()
+        if isinstance(found, float | np.ndarray | np.generic) and b.aborts:
+            raise Outside(source)
+        if isinstance(found, ModuleType) or callable(found):
+            push_callable(b, i, Known(b.read(source)))  # type: ignore[arg-type]
+            return
+        if not b.aborts:
+            raise Unsupported(f"the global {source.name}")
+        b.frame.stack.append(constant(b, b.read(source)))
 
 
 Rule: TypeAlias = Callable[[FrontEnd, Builder, Instruction], None]
@@ -155,7 +187,7 @@ def numbers_of(*parts: Abstract) -> list[int]:
 # --- variables, constants, the stack
 
 
-@handles("RESUME", "NOP")
+@handles("RESUME", "NOP", "COPY_FREE_VARS")
 def nothing(front: FrontEnd, b: Builder, i: Instruction) -> None:
     pass
 
@@ -200,7 +232,16 @@ def constant(b: Builder, value: object) -> Abstract:
 
 @handles("LOAD_GLOBAL")
 def load_global(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    push_callable(b, i, Known(front.named(i.argval)))
+    front.push_outside(b, i, GlobalName(b.frame.function.__globals__, i.argval))
+
+
+@handles("LOAD_DEREF")
+def load_deref(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    function = b.frame.function
+    if i.argval not in b.facts.free:
+        raise Unsupported(f"the variable {i.argval}, which a function inside reads")
+    cell = (function.__closure__ or ())[b.facts.free.index(i.argval)]
+    front.push_outside(b, i, CellContents(cell, i.argval))
 
 
 def push_callable(b: Builder, i: Instruction, x: Abstract) -> None:
@@ -248,8 +289,19 @@ def unpack_sequence(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("BUILD_LIST")
 def build_list(front: FrontEnd, b: Builder, i: Instruction) -> None:
     if i.arg:
-        raise Unsupported("a list that does not begin empty")
+        if not b.aborts:
+            raise Unsupported("a list that does not begin empty")
+        build_tuple(front, b, i)  # np.array takes it, and nobody else
+        return
     b.frame.stack.append(calls.new_list(b, front.element))
+
+
+@handles("LIST_EXTEND")
+def list_extend(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    items = b.frame.stack.pop()
+    if not b.aborts or not isinstance(items, Tuple) or i.arg != 1:
+        raise Unsupported("a list that is made of another object")
+    b.frame.stack[-1] = items  # as above: it was empty
 
 
 @handles("BUILD_SLICE")
@@ -279,7 +331,11 @@ def binary_subscr(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("STORE_SUBSCR")
 def store_subscr(front: FrontEnd, b: Builder, i: Instruction) -> None:
     key, x, value = b.frame.stack.pop(), b.frame.stack.pop(), b.frame.stack.pop()
-    indexing.store(b, x, key, calls.value_of(value))
+    parts = indexing.parts_of(key)
+    if b.aborts and arrays.is_array(b, x) and not indexing.is_element(b, x, parts):
+        arrays.store(b, x, parts, value)
+    else:
+        indexing.store(b, x, key, calls.value_of(value))
 
 
 # --- operators
@@ -289,9 +345,12 @@ def store_subscr(front: FrontEnd, b: Builder, i: Instruction) -> None:
 def binary_op(front: FrontEnd, b: Builder, i: Instruction) -> None:
     right, left = b.frame.stack.pop(), b.frame.stack.pop()
     if i.argval == "@":
-        b.frame.stack.append(calls.matmul(b, left, right))
+        result = calls.matmul(b, left, right)
+    elif b.aborts and (arrays.is_array(b, left) or arrays.is_array(b, right)):
+        result = arrays.binary(b, i.argval, left, right)
     else:
-        b.frame.stack.append(Value(numbers.binary(b, i.argval, *numbers_of(left, right))))
+        result = Value(numbers.binary(b, i.argval, *numbers_of(left, right)))
+    b.frame.stack.append(result)
 
 
 @handles("COMPARE_OP")
@@ -302,7 +361,12 @@ def compare_op(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 @handles("UNARY_NEGATIVE")
 def unary_negative(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    b.frame.stack.append(Value(numbers.negative(b, calls.value_of(b.frame.stack.pop()))))
+    x = b.frame.stack.pop()
+    if b.aborts and arrays.is_array(b, x):
+        result = arrays.elementwise(b, lambda b, args: numbers.negative(b, *args), (x,))
+    else:
+        result = Value(numbers.negative(b, calls.value_of(x)))
+    b.frame.stack.append(result)
 
 
 @handles("UNARY_NOT")
@@ -321,7 +385,7 @@ def load_attr(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("LOAD_METHOD")
 def load_method(front: FrontEnd, b: Builder, i: Instruction) -> None:
     x = b.frame.stack.pop()
-    if isinstance(x, Value) and isinstance(b.type(x.value), List):
+    if isinstance(x, Value) and (isinstance(b.type(x.value), List) or b.aborts and i.argval in calls.METHODS):
         push_callable(b, i, Method(x, i.argval))
     else:
         push_callable(b, i, calls.attribute(b, x, i.argval))
@@ -339,10 +403,13 @@ def call(front: FrontEnd, b: Builder, i: Instruction) -> None:
         b.forget_flags()
         stack.append(Known(None))
         return
+    if isinstance(function, Known) and inlining.is_users(function.named) and b.aborts:
+        b.frame, front.is_elsewhere = inlining.entered(b, function.named, args, i.argval, constant), True
+        return
     # The result is on the stack before a Point may follow: an append is the last thing that its call does.
     stack.append(Known(None))
     result = calls.call(b, function, args, i.argval)
-    stack[-1] = result
+    b.frame.stack[-1] = result
 
 
 @handles("BEFORE_WITH")
@@ -374,34 +441,39 @@ def pop_jump_if(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("GET_ITER")
 def get_iter(front: FrontEnd, b: Builder, i: Instruction) -> None:
     x = b.frame.stack.pop()
-    if not isinstance(x, Range):
+    if not isinstance(x, Range) and not b.aborts:
         raise Unsupported("a loop over something else than a range")
-    b.frame.stack.append(RangeIter(x.start, x.step, x.length, b.constant(0)))
+    b.frame.stack.append(Iterating(x, iteration.length_of(b, x), b.constant(0)))
 
 
 @handles("FOR_ITER")
 def for_iter(front: FrontEnd, b: Builder, i: Instruction) -> None:
     """The header branches to the iteration and to the end."""
     x = b.frame.stack[-1]
-    assert isinstance(x, RangeIter), x
+    assert isinstance(x, Iterating), x
     condition = b.let("less", x.taken, x.length)
     frame = b.frame
-    iteration = b.new_block(frame)
-    b.frame = Frame(i.index, frame.stack[:-1], frame.locals)
-    b.emit(Branch(condition, iteration.block.label, b.values(frame), *b.goto(i.target), b.at))
-    b.block, b.frame = iteration.block, iteration.frame
+    inside = b.new_block(frame)
+    b.frame = frame.copy()
+    b.frame.stack.pop()
+    b.emit(Branch(condition, inside.block.label, b.values(frame), *b.goto(i.target), b.at))
+    b.block, b.frame = inside.block, inside.frame
     b.begin_point(i.index)
     b.poll()
     x = b.frame.stack[-1]
-    assert isinstance(x, RangeIter), x
-    item = b.let("add" if x.step == 1 else "subtract", x.start, x.taken)
+    assert isinstance(x, Iterating), x
+    item = iteration.item_of(b, x.over, x.taken)
     taken = b.let("add", x.taken, b.constant(1))
-    b.frame.stack[-1] = RangeIter(x.start, x.step, x.length, taken)
-    b.frame.stack.append(Value(item))
+    b.frame.stack[-1] = Iterating(x.over, x.length, taken)
+    b.frame.stack.append(item)
 
 
 @handles("RETURN_VALUE")
 def return_value(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    result = b.frame.stack.pop()
+    if b.frame.caller is not None:
+        b.frame, front.is_elsewhere = inlining.after_call(b.frame.caller, result), True
+        return
     b.flush()
-    b.emit(Return(recipe_of(b.frame.stack.pop()), b.at))
+    b.emit(Return(recipe_of(result), b.at))
     front.is_done = True

@@ -58,6 +58,12 @@ def parts_of(key: Abstract) -> Sequence[Abstract]:
     return key.items if isinstance(key, Tuple) else (key,)
 
 
+def is_element(b: Builder, x: Abstract, parts: Sequence[Abstract]) -> bool:
+    """Is `x[parts]` one element of an array?"""
+    kind = b.type(x.value) if isinstance(x, Value) else None
+    return isinstance(kind, Memref) and len(parts) == kind.rank and all(isinstance(part, Value) for part in parts)
+
+
 def element(b: Builder, x: Abstract, key: Abstract) -> Abstract:
     """`x[key]`."""
     match x, key:
@@ -78,7 +84,7 @@ def of_array(b: Builder, array: int, keys: Sequence[Abstract]) -> Value:
     assert isinstance(kind, Memref), kind
     if len(keys) > kind.rank:
         raise Unsupported("more indices than axes")
-    keys = (*keys, *(Slice(None, None),) * (kind.rank - len(keys)))
+    keys = all_axes(keys, kind)
     if all(isinstance(key, Value) for key in keys):
         index = [checked_index(b, key.value, size(b, array, axis)) for axis, key in enumerate(keys) if isinstance(key, Value)]
         result = b.new(Scalar(kind.element))
@@ -87,13 +93,18 @@ def of_array(b: Builder, array: int, keys: Sequence[Abstract]) -> Value:
     return view(b, array, kind, keys)
 
 
-def view(b: Builder, array: int, kind: Memref, keys: Sequence[Abstract]) -> Value:
+def all_axes(keys: Sequence[Abstract], kind: Memref) -> Sequence[Abstract]:
+    return (*keys, *(Slice(None, None),) * (kind.rank - len(keys)))
+
+
+def view(b: Builder, array: int, kind: Memref, keys: Sequence[Abstract], is_inside: bool = False) -> Value:
+    """Part of an array. `is_inside`: the indices are known to be inside, and not to count from the end."""
     starts, kept, sizes = [], [], []
     for axis, key in enumerate(keys):
         length = size(b, array, axis)
         match key:
             case Value(index):
-                starts.append(checked_index(b, index, length))
+                starts.append(index if is_inside else checked_index(b, index, length))
                 kept.append(False)
             case Slice(low, high):
                 start = bound(b, low, length, zero := b.constant(0))
@@ -139,6 +150,6 @@ def empty(b: Builder, sizes: Sequence[int], zeroed: bool, element: Kind = Kind.F
     """A new array, after a Check that no size is negative."""
     for each in sizes:
         b.check(b.let("greater_equal", each, b.constant(0)))
-    result = b.new(Memref(element, len(sizes), contiguous=True, writeable=True, owned=True))
+    result = b.new(Memref(element, len(sizes), contiguous=True, writeable=True, owned=not b.aborts))  # else two versions
     b.emit(Alloc(result, list(sizes), zeroed, b.at))
     return Value(result)

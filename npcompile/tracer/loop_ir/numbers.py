@@ -22,7 +22,10 @@ def kind_of(b: Builder, value: int) -> Kind:
 
 def binary(b: Builder, symbol: str, left: int, right: int) -> int:
     """`left symbol right`."""
-    op = ROWS.get(symbol.removesuffix("=") if symbol != "==" else symbol)
+    symbol = symbol.removesuffix("=")
+    if symbol == "**":
+        return power(b, left, right)
+    op = ROWS.get(symbol)
     kinds = kind_of(b, left), kind_of(b, right)
     if op is None or not all(kind in INTEGERS + FLOATING for kind in kinds):
         raise Unsupported(f"the operator {symbol} of {kinds[0].value} and {kinds[1].value}")
@@ -31,9 +34,24 @@ def binary(b: Builder, symbol: str, left: int, right: int) -> int:
     if op in ("floor_divide", "remainder"):
         raise Unsupported(f"the operator {symbol} of floating-point numbers")
     left, right = floating(b, left), floating(b, right)
-    if op == "divide" and kind_of(b, left) is kind_of(b, right) is Kind.FLOAT:
+    if op == "divide" and (b.merges or kind_of(b, left) is kind_of(b, right) is Kind.FLOAT):
         b.check(b.let("not_equal", right, b.constant(0.0)))
     return b.let(op, left, right)
+
+
+def power(b: Builder, left: int, right: int) -> int:
+    """`left ** right` of floating-point numbers; the second power of an integer."""
+    kinds = kind_of(b, left), kind_of(b, right)
+    found = b.constants.get(right)
+    if found in (1, 2) and type(found) is int:
+        return left if found == 1 else binary(b, "*", left, left)
+    if not all(kind in INTEGERS + FLOATING for kind in kinds) or all(kind in INTEGERS for kind in kinds):
+        raise Unsupported(f"the operator ** of {kinds[0].value} and {kinds[1].value}")
+    left, right = floating(b, left), floating(b, right)
+    result = b.let("power", left, right)
+    if b.merges or b.type(result) == FLOAT:  # Python raises, or gives a complex number
+        b.check(b.let("is_finite", result))
+    return result
 
 
 def of_integers(b: Builder, op: str, left: int, right: int) -> int:
@@ -60,6 +78,11 @@ def floating(b: Builder, value: int) -> int:
     return b.let("to_float" if kind is Kind.INT else "to_f64", value)
 
 
+def as_f64(b: Builder, value: int) -> int:
+    value = floating(b, value)
+    return value if kind_of(b, value) is Kind.F64 else b.let("to_f64", value)
+
+
 def exact_float(b: Builder, value: int) -> int:
     """The number as a double, where that changes nothing: Python compares and divides integers exactly."""
     if kind_of(b, value) in INTEGERS and not abs(int(b.constants.get(value, EXACT + 1).real)) <= EXACT:
@@ -84,8 +107,8 @@ def negative(b: Builder, value: int) -> int:
 
 
 def absolute(b: Builder, value: int) -> int:
-    if kind_of(b, value) not in FLOATING:
-        raise Unsupported("abs of an integer")
+    if kind_of(b, value) in INTEGERS:
+        return b.let("choose", b.let("less", value, b.constant(0)), negative(b, value), value)
     return b.let("absolute", value)
 
 

@@ -1,0 +1,195 @@
+"""A program that may abort, as a function that CPython calls directly: objects become words, and words objects, in C.
+
+`npc_run(*arguments)` gives a tuple; False where arguments are not what the program is for, and True where the program was left:
+then what it had written is as it was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from npcompile.backends.cpu.loader import load
+from npcompile.backends.cpu.loop_ir.target import CPU, PATIENCE
+from npcompile.backends.errors import CompilerError, NoCompiler
+from npcompile.backends.loop_ir.c_text import CText, c, joined, unit
+from npcompile.backends.loop_ir.exits import Way, Ways, words_of
+from npcompile.backends.loop_ir.native import Native, Taken
+from npcompile.backends.loop_ir.statements import print_function
+from npcompile.backends.loop_ir.target import Unsupported
+from npcompile.tensor_core.loop_ir.ops import Program
+from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, TupleOf, Use
+from npcompile.tensor_core.loop_ir.types import DTYPES, Kind, Memref, Scalar
+
+CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # of NumPy's flags
+DTYPE_OF = {kind: number for number, kind in enumerate((Kind.B1, Kind.I64, Kind.F64))}  # in npc_dtypes
+TAKEN = {Kind.BOOL: "bool", Kind.INT: "int", Kind.FLOAT: "float"}
+READ_AS = {
+    Kind.BOOL: "uint8_t",
+    Kind.B1: "uint8_t",
+    Kind.INT: "int64_t",
+    Kind.I64: "int64_t",
+    Kind.FLOAT: "double",
+    Kind.F64: "double",
+}
+HELPERS = r"""
+static int64_t npc_bytes(const npc_array* a) {
+  int64_t bytes = ((npc_descr*)a->descr)->elsize;
+  for (int i = 0; i < a->nd; i++) bytes *= a->dimensions[i];
+  return bytes;
+}
+/* Copies the elements from or to memory without gaps, of which the end is given. */
+static char* npc_copy(const npc_array* a, int axis, char* at, char* packed, int is_back) {
+  if (a->flags & 1 || axis == a->nd) {
+    const int64_t size = axis ? ((npc_descr*)a->descr)->elsize : npc_bytes(a);
+    if (is_back) memcpy(at, packed, size); else memcpy(packed, at, size);
+    return packed + size;
+  }
+  for (int64_t i = 0; i < a->dimensions[axis]; i++) packed = npc_copy(a, axis + 1, at + i * a->strides[axis], packed, is_back);
+  return packed;
+}
+static struct npc_extent npc_extent_of(const npc_array* a) {
+  return npc_extent(a->data, a->nd, (const npc_i64*)a->dimensions, (const npc_i64*)a->strides, ((npc_descr*)a->descr)->elsize);
+}
+static int npc_are_apart(const npc_array* a, const npc_array* b) {
+  return !npc_bytes(a) || !npc_bytes(b) || npc_apart(npc_extent_of(a), npc_extent_of(b));
+}
+"""
+
+
+def compile_native(program: Program, arguments: Sequence[Taken], order: Sequence[int]) -> Native:
+    """The function of an adjoint.gradient: it gives the value, and the gradients of the arguments `order`.
+
+    Raises Unsupported: where an op has no text, with the user's line, and where there is no compiler.
+    """
+    lines, ways = print_function(program, CPU)
+    source = unit([*lines, *Entry(program, arguments, order, ways).lines()])
+    try:
+        loaded = load(source, [DTYPES[kind] for kind in DTYPE_OF])
+    except (NoCompiler, CompilerError) as error:
+        raise Unsupported(str(error), 0) from error
+    return Native(loaded.call, source, loaded.seconds, loaded.was_cached)
+
+
+@dataclass(slots=True)
+class Entry:
+    """Prints `npc_run`."""
+
+    program: Program
+    arguments: Sequence[Taken]
+    order: Sequence[int]
+    ways: Ways
+
+    def lines(self) -> Iterator[CText]:
+        words = sum(words_of(self.program.types[param.value]) for param in self.program.params)
+        yield c(HELPERS.replace("{", "{{").replace("}", "}}"))
+        yield c("PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {{")
+        yield c("  union npc_word in[{}], out[{}];", max(1, words), max(1, self.ways.words))
+        yield c("  if (nargs != {}) return rt->from_bool(0);", len(self.arguments))
+        yield from self.taken()
+        yield from self.apart()
+        yield from self.made()
+        yield c("  struct npc_frame frame = {{ .errors = 15, .fuel = {} }};", PATIENCE)
+        yield c("  const npc_i64 way = failed ? -1 : npc_loop(&frame, in, out);")
+        (number,) = self.ways.of_return.values()
+        yield c("  PyObject* result = 0;")
+        yield c("  if (way == {}) {{", number)
+        yield c("    result = {};", self.result(self.ways.found[number]))
+        yield c("  }} else {{")
+        for k, each in enumerate(self.arguments):
+            if each.is_written:
+                yield c("    if (saved_{}) npc_copy(array_{}, 0, array_{}->data, saved_{}, 1);", k, k, k, k)
+        yield c("    if (!failed && !rt->error()) result = rt->from_bool(1);")
+        yield c("  }}")
+        yield c("  npc_free(&frame);")
+        for k, each in enumerate(self.arguments):
+            if each.is_written:
+                yield c("  rt->release(saved_{});", k)
+            if each.is_wanted and isinstance(each.kind, Memref):
+                yield c("  rt->decref(gradient_{});", k)
+        yield c("  return result;")
+        yield c("}}")
+
+    def taken(self) -> Iterator[CText]:
+        """What is asked of the arguments, and their words."""
+        word = 0
+        for k, (each, param) in enumerate(zip(self.arguments, self.program.params)):
+            match each.kind:
+                case Memref(element, rank):
+                    flags = ALIGNED | CONTIGUOUS * each.kind.contiguous | WRITEABLE * each.is_written
+                    take = c("rt->take_array(args[{}], npc_dtypes[{}], {}, {})", k, DTYPE_OF[element], rank, flags)
+                    yield c("  if ({}) return rt->from_bool(0);", take)
+                    yield c("  npc_array* const array_{} __attribute__((unused)) = (npc_array*)args[{}];", k, k)
+                    yield from array_words(c("array_{}", k), rank, word)
+                case Scalar(kind):
+                    dtype = c("") if kind in TAKEN else c("npc_dtypes[{}], ", DTYPE_OF[kind])
+                    yield c("  {} number_{};", c(READ_AS[kind]), k)
+                    take = c(f"rt->take_{TAKEN.get(kind, 'scalar')}(args[{{}}], {{}}&number_{{}})", k, dtype, k)
+                    yield c("  if ({}) return rt->from_bool(0);", take)
+                    yield c("  in[{}].{} = number_{};", word, c("d" if READ_AS[kind] == "double" else "i"), k)
+            word += words_of(self.program.types[param.value])
+
+    def apart(self) -> Iterator[CText]:
+        """Arrays that are written share no memory with others, nor with themselves."""
+        arrays = [k for k, each in enumerate(self.arguments) if isinstance(each.kind, Memref)]
+        written = [k for k in arrays if self.arguments[k].is_written]
+        for k in written:
+            yield c("  if (rt->overlaps_itself(array_{})) return rt->from_bool(0);", k)
+            for other in arrays:
+                if other != k and not (other in written and other < k):
+                    yield c("  if (!npc_are_apart(array_{}, array_{})) return rt->from_bool(0);", k, other)
+
+    def made(self) -> Iterator[CText]:
+        """What was there before, and arrays for gradients."""
+        yield c("  int failed = 0;")
+        for k, each in enumerate(self.arguments):
+            if each.is_written:
+                yield c("  char* const saved_{} = rt->scratch(npc_bytes(array_{}));", k, k)
+                yield c("  if (saved_{}) npc_copy(array_{}, 0, array_{}->data, saved_{}, 0);", k, k, k, k)
+                yield c("  else failed = 1;")
+        word = sum(words_of(self.program.types[param.value]) for param in self.program.params[: len(self.arguments)])
+        for k, each in enumerate(self.arguments):
+            if each.is_wanted and isinstance(each.kind, Memref):
+                dtype, rank = DTYPE_OF[each.kind.element], each.kind.rank
+                yield c("  PyObject* const gradient_{} =", k)
+                yield c("    failed ? 0 : rt->empty(npc_dtypes[{}], {}, array_{}->dimensions, 0);", dtype, rank, k)
+                yield c("  if (!gradient_{}) failed = 1;", k)
+                yield c("  else {{")
+                yield c("    npc_array* const made = (npc_array*)gradient_{};", k)
+                yield c("    memset(made->data, 0, npc_bytes(made));")
+                yield from array_words(c("made"), rank, word)
+                yield c("  }}")
+                word += 3 + 2 * rank
+
+    def result(self, way: Way) -> CText:
+        (recipe,) = way.stack
+        assert isinstance(recipe, TupleOf), recipe
+        words = {leaf.value: leaf.word for leaf in way.leaves}
+        value, *gradients = recipe.items
+        numbers = [k for k, each in enumerate(self.arguments) if each.is_wanted and isinstance(each.kind, Scalar)]
+        of_number = dict(zip(numbers, gradients, strict=True))
+        made = [self.made_of(value, words)]
+        for k in self.order:
+            found = self.made_of(of_number[k], words) if k in of_number else c("(rt->incref(gradient_{}), gradient_{})", k, k)
+            made.append(found)
+        return c("rt->tuple_of({}, {})", len(made), joined(", ", made))
+
+    def made_of(self, recipe: Recipe, words: dict[int, int]) -> CText:
+        match recipe:
+            case Fixed(float() as value):
+                return c("rt->from_double({})", c(value.hex()))
+            case Use(value) if self.program.types[value] == Scalar(Kind.FLOAT):
+                return c("rt->from_double(out[{}].d)", words[value])
+            case Use(value):
+                return c("rt->box(npc_dtypes[{}], &out[{}].d)", DTYPE_OF[Kind.F64], words[value])
+            case Tagged(tag, value):
+                boxed = c("rt->box(npc_dtypes[{}], &out[{}].d)", DTYPE_OF[Kind.F64], words[value])
+                return c("(out[{}].i ? rt->from_double(out[{}].d) : {})", words[tag], words[value], boxed)
+        raise AssertionError(recipe)
+
+
+def array_words(name: CText, rank: int, word: int) -> Iterator[CText]:
+    yield c("  in[{}].p = {}->data;", word, name)
+    for axis in range(rank):
+        yield c("  in[{}].i = {}->dimensions[{}];", word + 3 + axis, name, axis)
+        yield c("  in[{}].i = {}->strides[{}];", word + 3 + rank + axis, name, axis)

@@ -1,0 +1,36 @@
+"""What is said of a program that becomes a function of Python's, and what it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from npcompile.tensor_core.loop_ir.ops import Program
+from npcompile.tensor_core.loop_ir.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An argument of the function, a param of the program."""
+
+    kind: Type  # as it is given: Python's number may be the program's f64
+    is_written: bool = False
+    is_wanted: bool = False  # its gradient is a result
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    call: Callable[..., Any]
+    source: str
+    seconds: float  # to compile and load it
+    was_cached: bool
+
+
+class CompileGradient(Protocol):
+    """The native function of an adjoint.gradient: it gives the value, and the gradients of the arguments `order`.
+
+    Raises Unsupported: where an op has no text, with the user's line, and where there is no compiler.
+    """
+
+    def __call__(self, program: Program, arguments: Sequence[Taken], order: Sequence[int], /) -> Native: ...

@@ -1,0 +1,173 @@
+"""Gradients of functions with loops over numbers: the function and its derivative are one native program (docs/loop-ir.md).
+
+A program is for arguments of some types, and while the names that the function reads stand for what they stood for. What no
+program is for, and what one has left, has no result here: the caller takes the way that all functions can go.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from npcompile.backends.loop_ir import target
+from npcompile.backends.loop_ir.native import CompileGradient, Native, Taken
+from npcompile.logs import log
+from npcompile.settings import config
+from npcompile.tensor_core.loop_ir.activity import activity_of
+from npcompile.tensor_core.loop_ir.adjoint import gradient, is_floating
+from npcompile.tensor_core.loop_ir.buffers import use_buffers
+from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
+from npcompile.tensor_core.loop_ir.ops import Policy, Program
+from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
+from npcompile.tensor_core.loop_ir.types import Memref, Type, type_of
+from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
+from npcompile.tracer.bytecode.analysis import analyse
+from npcompile.tracer.faults import is_fault, warn_of_fault
+from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.front_end import Traced, trace
+from npcompile.tracer.loop_ir.sources import Same, Source
+
+LONG_VECTOR = 1 << 14  # elements, of arrays that whole statements are about
+LARGE_MATRIX = 64  # rows and columns
+MOST_ABORTS = 16  # one after another, before a program is not tried any more
+Key: TypeAlias = "tuple[CodeType, tuple[Type | type, ...]]"
+
+
+@dataclass(slots=True)
+class Version:
+    """A native program, and what it stands on."""
+
+    native: Native
+    program: Program  # of the gradient
+    key: Key
+    guards: tuple[Same, ...]
+    inputs: tuple[Source, ...]  # its last arguments
+    aborts: int = 0  # since it last had a result
+
+    def holds(self, function: FunctionType) -> bool:
+        return function.__code__ is self.key[0] and all(guard.holds() for guard in self.guards)
+
+    def __call__(self, args: Sequence[Any]) -> Any:
+        return self.native.call(*args, *[source.read() for source in self.inputs]) if self.inputs else self.native.call(*args)
+
+
+@dataclass(slots=True)
+class LoopGradients:
+    """The programs of one function, for gradients with respect to the arguments `argnums`."""
+
+    argnums: int | Sequence[int]
+    compile: CompileGradient
+    versions: list[Version] = field(default_factory=list)
+    reasons: dict[Key, str] = field(default_factory=dict)  # why there is none
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, function: FunctionType, args: Sequence[Any]) -> tuple[Any, ...] | None:
+        """(value, gradient of each of `argnums`), or None."""
+        for version in self.versions:
+            if version.holds(function) and (found := version(args)) is not False:
+                return self.ended(version, found)
+        made = self.new(function, args)
+        if made is None or (found := made(args)) is False:
+            return None
+        return self.ended(made, found)
+
+    def ended(self, version: Version, found: Any) -> tuple[Any, ...] | None:
+        if found is not True:
+            version.aborts = 0
+            return found  # type: ignore[no-any-return]
+        version.aborts += 1
+        if version.aborts == MOST_ABORTS:
+            self.versions = [each for each in self.versions if each is not version]
+            self.reasons[version.key[0], ()] = "its calls end where Python goes on"
+        return None
+
+    def new(self, function: FunctionType, args: Sequence[Any]) -> Version | None:
+        """A program for arguments that none is for. None where there is none, or the program that there is refused them."""
+        key = (function.__code__, tuple(type_of(x) or type(x) for x in args))
+        if key in self.reasons or (key[0], ()) in self.reasons:
+            return None
+        with self.lock:
+            if len(self.versions) >= config.recompile_limit:
+                return None
+            if any(each.key == key and each.holds(function) for each in self.versions):
+                return None  # memory is shared, or another thread was here
+            try:
+                made = self.made(function, args, key)
+            except (Unsupported, NoDerivative, target.Unsupported) as error:
+                self.decline(function, key, str(error))
+                return None
+            except Exception as error:
+                if config.internal_errors == "raise" or not is_fault(error):
+                    raise
+                warn_of_fault(error, f"differentiated the loops of {function.__qualname__}: eager Tensors do")
+                self.decline(function, key, repr(error))
+                return None
+            self.versions = [*self.versions, made]
+            return made
+
+    def decline(self, function: FunctionType, key: Key, reason: str) -> None:
+        self.reasons[key] = reason
+        log("graph_breaks", lambda: f"{function.__qualname__}: its gradient is no native loop: {reason}")
+
+    def made(self, function: FunctionType, args: Sequence[Any], key: Key) -> Version:
+        """Raises Unsupported, of the front end or a backend, or NoDerivative."""
+        if not analyse(function.__code__).loop_headers:
+            raise Unsupported("no loop")
+        asked = [self.argnums] if isinstance(self.argnums, int) else self.argnums
+        numbers = [k % len(args) for k in asked if -len(args) <= k < len(args)]
+        if len(set(numbers)) < len(asked):
+            raise Unsupported("argnums that name one argument twice, or none")
+        # What a derivative is taken of is NumPy's: so are the results of eager Tensors.
+        given = [np.float64(x) if k in numbers and type(x) is float else x for k, x in enumerate(args)]
+        try:
+            traced, made = differentiated(function, given, numbers, merges=False)
+        except NoDerivative:
+            traced, made = differentiated(function, given, numbers, merges=True)  # control flow is simpler with fewer types
+        outside = [source.read() for source in traced.inputs]
+        if why := why_better_as_graph(traced, [*args, *outside]):
+            raise Unsupported(why)
+        written = written_params(made, len(args) + len(outside))
+        taken = [
+            Taken(type_of(x), is_written, k in numbers)  # type: ignore[arg-type]
+            for k, (x, is_written) in enumerate(zip([*args, *outside], written, strict=True))
+        ]
+        return Version(self.compile(made, taken, numbers), made, key, traced.guards, traced.inputs)
+
+
+def why_better_as_graph(traced: Traced, arguments: Sequence[Any]) -> str:
+    """Why graphs, whose loops over elements are fused and whose products are BLAS's, take less time. Empty where they do not."""
+    shapes = [x.shape for x in arguments if isinstance(x, np.ndarray)]
+    if traced.has_arrays and any(min(shape) > LONG_VECTOR for shape in shapes if shape):
+        return "statements about long arrays"
+    if traced.has_products and any(len(shape) > 1 and min(shape) > LARGE_MATRIX for shape in shapes):
+        return "products of large matrices"
+    return ""
+
+
+def differentiated(function: FunctionType, given: Sequence[Any], numbers: Sequence[int], merges: bool) -> tuple[Traced, Program]:
+    """What the front end made of a function, and the program of its gradients."""
+    traced = trace(function, given, Policy.ABORT, merges)
+    program = traced.program
+    kinds = [program.types[param.value] for param in program.params]
+    if not all(is_floating(kinds[k]) for k in numbers):
+        raise Unsupported("a gradient with respect to what is not floating-point")
+    differentiable(program)
+    if stage_of(program) is not Stage.STRUCTURED:
+        raise NoDerivative("a loop that is entered at several places")
+    if use_buffers(program):
+        verify(program)  # a mistake there would be read as numbers
+    made = gradient(program, [k in numbers for k in range(len(kinds))])
+    run_passes(made)
+    return traced, made
+
+
+def written_params(program: Program, count: int) -> list[bool]:
+    """Which of the first params are arrays that the program may store to."""
+    activity = activity_of(program, [])
+    values = [param.value for param in program.params[:count]]
+    return [isinstance(program.types[value], Memref) and activity.is_written(value) for value in values]

@@ -1,0 +1,45 @@
+"""What a loop goes over: ranges, arrays, zip and enumerate of these. Each has a length, and an item for each place."""
+
+from __future__ import annotations
+
+from npcompile.tensor_core.loop_ir.ops import Load
+from npcompile.tensor_core.loop_ir.types import Memref, Scalar
+from npcompile.tracer.loop_ir import indexing
+from npcompile.tracer.loop_ir.abstract import Abstract, Enumerate, Range, Slice, Tuple, Unsupported, Value, Zip
+from npcompile.tracer.loop_ir.builder import Builder
+
+
+def length_of(b: Builder, over: Abstract) -> int:
+    match over:
+        case Range(_, _, length):
+            return length
+        case Value(array) if isinstance(b.type(array), Memref):
+            return indexing.size(b, array)
+        case Enumerate(_, inner):
+            return length_of(b, inner)
+        case Zip(parts) if parts:
+            shortest = length_of(b, parts[0])
+            for part in parts[1:]:
+                shortest = b.let("least", shortest, length_of(b, part))
+            return shortest
+    raise Unsupported(f"a loop over {'an object' if isinstance(over, Value) else f'a {type(over).__name__}'}")
+
+
+def item_of(b: Builder, over: Abstract, place: int) -> Abstract:
+    """The item at a place that is inside."""
+    match over:
+        case Range(start, step, _):
+            if step in (1, -1):
+                return Value(b.let("add" if step == 1 else "subtract", start, place))
+            return Value(b.let("add", start, b.let("multiply", place, b.constant(step))))
+        case Value(array) if isinstance(kind := b.type(array), Memref):
+            if kind.rank > 1:
+                return indexing.view(b, array, kind, [Value(place), *[Slice(None, None)] * (kind.rank - 1)], is_inside=True)
+            result = b.new(Scalar(kind.element))
+            b.emit(Load(result, array, [place], b.at))
+            return Value(result)
+        case Enumerate(start, inner):
+            return Tuple((Value(b.let("add", start, place)), item_of(b, inner, place)))
+        case Zip(parts):
+            return Tuple(tuple(item_of(b, part, place) for part in parts))
+    raise AssertionError(over)
