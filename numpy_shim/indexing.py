@@ -34,13 +34,11 @@ from npcompile.tensor_core.meta import (
     Decline,
     Shape,
     TensorMeta,
-    asked_order,
     broadcast_shapes,
     broadcast_strides,
     contiguous_strides,
     keep_order_strides,
-    like_strides,
-    packed_strides,
+    strides_beside_places,
 )
 
 INTP = np.dtype(np.intp)
@@ -428,15 +426,8 @@ def place(builder: Builder, node: Node, rest: TensorMeta, order: Shape, target: 
     if same(rest.size, 1) or (looked_up != contiguous_strides(node.meta.shape[:width], itemsize) and rest.size == 1):
         outer = looked_up
     axes = placed_axes(node.meta.ndim, width, target)
-    found = fresh(builder, node, TensorMeta(node.meta.shape, rest.dtype, outer + strides_of_rest(rest)))
+    found = fresh(builder, node, TensorMeta(node.meta.shape, rest.dtype, outer + strides_beside_places(rest)))
     return found if axes == tuple(range(len(axes))) else transpose(found, axes)
-
-
-def strides_of_rest(rest: TensorMeta) -> Shape:
-    """As those of a copy with order='K', where axes of length 1 count too: new ones, of stride 0, are innermost."""
-    if any(same(n, 1) for n in rest.shape) and not any(same(n, 0) for n in rest.shape):
-        return packed_strides(rest.shape, rest.dtype.itemsize, asked_order(rest))
-    return like_strides(rest.shape, rest.dtype.itemsize, rest)
 
 
 def placed_axes(ndim: int, width: int, target: int) -> tuple[int, ...]:

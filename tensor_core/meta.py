@@ -140,6 +140,16 @@ def like_strides(shape: Shape, itemsize: int, prototype: TensorMeta) -> Shape:
     return packed_strides(shape, itemsize, asked_order(prototype))
 
 
+def strides_beside_places(rest: TensorMeta) -> Shape:
+    """Of the axes that are not looked up, in a copy by index arrays: as with order='K', where axes of length 1 count too.
+
+    New ones, of stride 0, are innermost.
+    """
+    if any(same(n, 1) for n in rest.shape) and not any(same(n, 0) for n in rest.shape):
+        return packed_strides(rest.shape, rest.dtype.itemsize, asked_order(rest))
+    return like_strides(rest.shape, rest.dtype.itemsize, rest)
+
+
 def asked_order(meta: TensorMeta) -> list[int]:
     """The axes, that of the longest stride first. Symbolic strides are asked."""
     return sorted(range(meta.ndim), key=cmp_to_key(partial(_compare_strides, meta)))
