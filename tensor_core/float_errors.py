@@ -20,4 +20,6 @@ def may_report(node: Node) -> bool:
             return dtypes[1].kind not in "biu" or not np.can_cast(dtypes[1], dtypes[0])
         case "scatter":
             return node.params["mode"] != "set"
+        case "reduce" | "scan" if node.params["reducer"] in OPS:
+            return OPS[node.params["reducer"]].may_report(dtypes)
     return OPS[node.op].may_report(dtypes)

@@ -18,7 +18,6 @@ from npcompile.backends.cpu.c_library import BINARY
 from npcompile.backends.cpu.compiler import Compiler
 from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
 from npcompile.backends.cpu.double_double import PAIRS_TEXT
-from npcompile.backends.cpu.extremes import EXTREMES_TEXT
 from npcompile.backends.cpu.far_angles import BITS_TEXT, EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
 from npcompile.backends.cpu.lanes import BYTES, IS_HERE
 from npcompile.backends.cpu.numpy_loops import loops_text
@@ -437,7 +436,6 @@ def definitions() -> dict[str, str]:
     for name, suffix in (("f4", "f"), ("f8", ""), ("f16", "l")):
         large, far = ("0x1p22", "-300") if name == "f4" else ("0x1p51", "-30000")
         text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix, LARGE=large, FAR=far, LOG2_E=LOG2_E)
-    text += EXTREMES_TEXT
     text += complex_tangent.TANGENT_TEXT + complex_products.PRODUCTS_TEXT
     for name, part, real, suffix, large in (("c16", "double", "f8", "", "0x1.fcp1023"), ("c8", "float", "f4", "f", "0x1.fcp127")):
         constants = {"LARGE": large, "LOG2_E": LOG2_E, "LOG10_E": LOG10_E, "W": "int64_t" if name == "c16" else "int32_t"}

@@ -216,7 +216,7 @@ class Printer(Sums):
         """The same with lanes that the compiler makes."""
         accumulators = self.accumulators.values()
         clauses = [f"reduction(npc_simd_{a.reducer}_{short(a.dtype)}: {a.name})" for a in accumulators]
-        clauses += [f"reduction(|: {a.name}_seen, {a.name}_zero)" for a in accumulators if notes_nan(a)]
+        clauses += [f"reduction(|: {a.name}_seen)" for a in accumulators if notes_nan(a)]
         self.line(f"#pragma omp simd {' '.join(clauses)}")
         self.serial_loop(s.axis, (first, end), s.body)
 

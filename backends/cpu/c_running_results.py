@@ -19,12 +19,10 @@ from npcompile.backends.cpu.reducers import (
     ending,
     from_zero,
     ignores_nan,
-    in_order_text,
     is_pairwise,
     is_position,
-    lane_identity_text,
+    lane_identity,
     notes_nan,
-    simd_text,
 )
 from npcompile.backends.cpu.unfolded import opaque_text
 from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Reduce
@@ -79,7 +77,7 @@ class RunningResults:
         self.line(text)
 
     def fill(self, a: Accumulator) -> None:
-        self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}[lane] = {lane_identity_text(a)};")
+        self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}[lane] = {lane_identity(a.reducer, a.dtype)};")
 
     def fold_lanes(self, a: Accumulator) -> None:
         if self.lanes > 1:
@@ -96,24 +94,19 @@ class RunningResults:
             self.line(f"{at} = {a.name}_better ? {size_text(s.position)} : {at};")
             self.line(f"{best} = {a.name}_better ? {value} : {best};")
         elif a.name in self.plan.scanned:
-            text = in_order_text(a.reducer, a.name, value, a.dtype)
+            text = combine_text(a.reducer, a.name, value, a.dtype)
             self.line(f"{a.name} = {a.name}_started ? {text} : {value};")
             self.line(f"{a.name}_started = 1;")
             self.line(f"const {c_type(a.dtype)} {a.result.name} = {a.name};")
         elif self.is_laned and notes_nan(a):
-            place = self.place(a)
+            place, relation = self.place(a), RELATION[a.reducer]
             number = f"{a.name}_number"
-            self.line(f"const {c_type(a.dtype)} {number} = {value} == {value} ? {value} : {lane_identity_text(a)};")
-            self.line(f"{place} = {simd_text(a.reducer, place, number, a.dtype)};")
+            self.line(f"const {c_type(a.dtype)} {number} = {value} == {value} ? {value} : {lane_identity(a.reducer, a.dtype)};")
+            self.line(f"{place} = {number} {relation} {place} ? {number} : {place};")
             self.line(f"{a.name}_seen |= {value} {'==' if ignores_nan(a) else '!='} {value};")
-            self.line(
-                f"{a.name}_zero |= npc_is_{'most' if RELATION[a.reducer] == '>' else 'least'}_zero_{short(a.dtype)}({value});"
-            )
         else:
             place = self.place(a)
-            combined = in_order_text if self.is_running else combine_text
-            is_rounded = self.adds_rows and not notes_nan(a)
-            added = added_text(a, place, value) if is_rounded else combined(a.reducer, place, value, a.dtype)
+            added = added_text(a, place, value) if self.adds_rows else combine_text(a.reducer, place, value, a.dtype)
             self.line(f"{place} = {added};")
             if self.is_running:
                 self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {place};")
@@ -137,9 +130,9 @@ class RunningResults:
         self.accumulate_in_lanes(s, form)
         if self.is_simd:
             for a in s.accumulators:
-                self.line(f"{c_type(a.dtype)} {a.name} = {lane_identity_text(a)};")
+                self.line(f"{c_type(a.dtype)} {a.name} = {lane_identity(a.reducer, a.dtype)};")
                 if notes_nan(a):
-                    self.line(f"int {a.name}_seen = 0, {a.name}_zero = 0;")
+                    self.line(f"int {a.name}_seen = 0;")
             return
         for a in s.accumulators:
             c = c_type(a.dtype)
@@ -152,7 +145,7 @@ class RunningResults:
                 self.line(f"int64_t {a.name}_at[{self.lanes}] __attribute__((aligned(64)));")
                 self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}_at[lane] = -1;")
             if notes_nan(a):
-                self.line(f"int {a.name}_seen = 0, {a.name}_zero = 0;")
+                self.line(f"int {a.name}_seen = 0;")
 
     def combine_lanes(self, a: Accumulator) -> None:
         if self.is_simd or is_pairwise(a):
@@ -162,9 +155,7 @@ class RunningResults:
         else:
             self.fold_lanes(a)
         if notes_nan(a):
-            place, zero = self.place(a), constant_text(0.0 if RELATION[a.reducer] == ">" else -0.0, a.dtype)
-            self.line(f"if ({a.name}_zero && {place} == 0) {place} = {zero};")
-            self.line(f"if ({'!' if ignores_nan(a) else ''}{a.name}_seen) {place} = {constant_text(np.nan, a.dtype)};")
+            self.line(f"if ({'!' if ignores_nan(a) else ''}{a.name}_seen) {self.place(a)} = {constant_text(np.nan, a.dtype)};")
 
     def first_lane(self, a: Accumulator) -> None:
         """The best of all lanes to lane 0, in pairs; of equal ones the first. A lane that saw nothing but the worst has -1."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text, rounded_text
 from npcompile.backends.kernels.kernel import Accumulator
-from npcompile.backends.kernels.operations import short
 
 REDUCE_HELPERS = """
 /* NumPy's own sums of products begin with 0.0; BLAS makes -0.0 of complex numbers too. */
@@ -51,7 +50,7 @@ RELATION = {"maximum": ">", "minimum": "<", "fmax": ">", "fmin": "<"}
 
 
 def notes_nan(acc: Accumulator) -> bool:
-    """Is what was seen, NaN and which zeros, kept beside the lanes? Then these need one instruction for each vector."""
+    """Is it kept beside the lanes whether NaN was seen, or a number? Then these need one instruction for each vector."""
     return acc.reducer in RELATION and kind(acc.dtype) == "f"
 
 
@@ -64,9 +63,9 @@ def identity_text(acc: Accumulator) -> str:
     return identity_of(acc.reducer, acc.dtype)
 
 
-def lane_identity_text(acc: Accumulator) -> str:
-    """Of lanes, beside which NaN is noted."""
-    return identity_of({"fmax": "maximum", "fmin": "minimum"}.get(acc.reducer, acc.reducer), acc.dtype)
+def lane_identity(reducer: str, dtype: np.dtype) -> str:
+    """Of lanes, beside which it is noted what was seen: to begin with NaN would note an error in their first comparison."""
+    return identity_of({"fmax": "maximum", "fmin": "minimum"}.get(reducer, reducer), dtype)
 
 
 def identity_of(reducer: str, dtype: np.dtype) -> str:
@@ -123,8 +122,7 @@ def simd_reductions_text(kernels: str) -> str:
         dtype = np.dtype(name)
         combined = simd_text(reducer, "omp_out", "omp_in", dtype)
         lines.append(f"#pragma omp declare reduction(npc_simd_{reducer}_{name}: {c_type(dtype)}: omp_out = {combined}) \\")
-        identity = identity_of({"fmax": "maximum", "fmin": "minimum"}.get(reducer, reducer), dtype)
-        lines.append(f"  initializer(omp_priv = {identity})")
+        lines.append(f"  initializer(omp_priv = {lane_identity(reducer, dtype)})")
     return "\n".join(lines)
 
 
@@ -144,14 +142,6 @@ def highest(dtype: np.dtype):  # type: ignore[no-untyped-def]
 
 
 def combine_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
-    """Of zeros the least is -0.0 and the greatest 0.0, in whatever order they come."""
-    if reducer in RELATION and kind(dtype) == "f":
-        return f"npc_{reducer}_of_{short(dtype)}({a}, {b})"
-    return in_order_text(reducer, a, b, dtype)
-
-
-def in_order_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
-    """What NumPy does with one after another: of two zeros it takes `b`."""
     return primitive_text(reducer, [a, b], [dtype, dtype], dtype)
 
 

@@ -295,7 +295,7 @@ SILENT: dict[np.ufunc, Silent] = {
     **dict.fromkeys((np.negative, np.positive, np.conjugate, np.copysign), Silent.ALWAYS),
     **dict.fromkeys((np.equal, np.not_equal, np.logical_and, np.logical_or), Silent.ALWAYS),
     **dict.fromkeys(TESTS, Silent.ALWAYS),
-    **dict.fromkeys((np.absolute, np.fabs, np.sign, np.maximum, np.minimum), Silent.REAL),
+    **dict.fromkeys((np.absolute, np.fabs, np.sign, np.maximum, np.minimum, np.fmax, np.fmin), Silent.REAL),
     **dict.fromkeys((np.less, np.less_equal, np.greater, np.greater_equal), Silent.REAL),
 }
 DERIVATIVES = SMOOTH | dict.fromkeys(PIECEWISE_CONSTANT, flat) | dict.fromkeys(COMPARISON + LOGIC + BITS + DIVISORS)

@@ -9,7 +9,6 @@ import numpy as np
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
 from npcompile.backends.cpu.pairwise import BLOCK, LANES, PAIRWISE_HELPERS
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.reducers import combine_text
 
 SUMS = {"sum": LANES, "sum_of_parts": LANES // 2}  # to their lanes; parts are the real or the imaginary ones of complex numbers
 FOLD = r"""
@@ -248,11 +247,15 @@ def highest(dtype: np.dtype) -> str:
     return "1" if dtype.kind == "b" else f"({c_type(dtype)}){np.iinfo(dtype).max}u"
 
 
+def largest(sign: str) -> Callable[[np.dtype], str]:
+    return lambda dtype: f"({{a}} {sign} {{x}}{' || {a} != {a}' if dtype.kind == 'f' else ''} ? {{a}} : {{x}})"
+
+
 FOLD_OPS: dict[str, tuple[str | Callable[[np.dtype], str], Callable[[np.dtype], str]]] = {
     **{name: (lambda dtype: "-0.0" if dtype.kind == "f" else "0", lambda dtype: "({a} + {x})") for name in SUMS},
     "prod": ("1", lambda dtype: "({a} * {x})"),
-    "max": (lowest, lambda dtype: combine_text("maximum", "{a}", "{x}", dtype)),
-    "min": (highest, lambda dtype: combine_text("minimum", "{a}", "{x}", dtype)),
+    "max": (lowest, largest(">")),
+    "min": (highest, largest("<")),
     "any": ("0", lambda dtype: "({a} | {x})"),
     "all": ("1", lambda dtype: "({a} & {x})"),
 }

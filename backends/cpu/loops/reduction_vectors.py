@@ -68,11 +68,8 @@ def to_first(element: str, last: int) -> str:
 
 
 def vector_text(name: str) -> str:
-    """C text that combines the vectors `all` and `now`, as `combine_text` does numbers."""
+    """C text that combines the vectors `all` and `now`."""
     if name not in ("max", "min"):
         return FOLD_OPS[name][1](np.dtype("i8")).format(a="all", x="now")
-    more, less = ("(npc_places)(now > all)", "(npc_places)(all > now)")[:: 1 if name == "max" else -1]
-    both = "one = NOW & MORE | ALL & ~MORE, other = ALL & LESS | NOW & ~LESS".replace("MORE", more).replace("LESS", less)
-    both = both.replace("NOW", "(npc_places)now").replace("ALL", "(npc_places)all")
-    joined = "one | other" if name == "min" else "one & other | (one | other) & ((all != all) | (now != now))"
-    return f"({{ const npc_places {both}; (npc_vector)({joined}); }})"
+    kept = f"((all {'>' if name == 'max' else '<'} now) | (all != all))"
+    return f"(npc_vector)(((npc_places)all & {kept}) | ((npc_places)now & ~{kept}))"
