@@ -93,7 +93,9 @@ def listed() -> str:
     for name, op in OPS.items():
         if isinstance(op.inexact, str) and op.inexact:
             found.setdefault(op.inexact, []).append(f"`{name}`")
-    return "\n".join(f"- {', '.join(NAMES[c] for c in letters)}: {', '.join(sorted(ops))}" for letters, ops in found.items())
+    return "\n".join(
+        f"- {', '.join(NAMES[c] for c in letters)}: {', '.join(sorted(ops))}" for letters, ops in sorted(found.items())
+    )
 
 
 def test_the_page_lists_them() -> None:
