@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,14 +27,17 @@ from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
 from npcompile.tensor_core.loop_ir.types import Memref, Type, type_of
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
 from npcompile.tracer.bytecode.analysis import analyse
+from npcompile.tracer.entry import plain_function
 from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import Traced, trace
 from npcompile.tracer.loop_ir.sources import Same, Source
 
-LONG_VECTOR = 1 << 14  # elements, of arrays that whole statements are about
+LONG_VECTOR = 1 << 14  # elements, of arrays that whole statements in loops are about
 LARGE_MATRIX = 64  # rows and columns
+MOST_LEVELS = 3  # of functions that call each other
 MOST_ABORTS = 16  # one after another, before a program is not tried any more
+EMPTY = CellType()
 Key: TypeAlias = "tuple[CodeType, tuple[Type | type, ...]]"
 
 
@@ -116,7 +119,7 @@ class LoopGradients:
 
     def made(self, function: FunctionType, args: Sequence[Any], key: Key) -> Version:
         """Raises Unsupported, of the front end or a backend, or NoDerivative."""
-        if not analyse(function.__code__).loop_headers:
+        if not has_loops(function):
             raise Unsupported("no loop")
         asked = [self.argnums] if isinstance(self.argnums, int) else self.argnums
         numbers = [k % len(args) for k in asked if -len(args) <= k < len(args)]
@@ -137,6 +140,18 @@ class LoopGradients:
             for k, (x, is_written) in enumerate(zip([*args, *outside], written, strict=True))
         ]
         return Version(self.compile(made, taken, numbers), made, key, traced.guards, traced.inputs)
+
+
+def has_loops(function: FunctionType, level: int = 0) -> bool:
+    """Are there loops in it, or in functions that its names stand for?"""
+    code = function.__code__
+    if analyse(code).loop_headers:
+        return True
+    if level == MOST_LEVELS:
+        return False
+    cells = [cell.cell_contents for cell in function.__closure__ or () if cell != EMPTY]
+    named = [function.__globals__.get(name) for name in code.co_names]
+    return any(has_loops(plain_function(each), level + 1) for each in (*cells, *named) if isinstance(each, FunctionType))
 
 
 def why_better_as_graph(traced: Traced, arguments: Sequence[Any]) -> str:

@@ -160,6 +160,33 @@ def test_shapes_that_differ_are_left_to_others() -> None:
         gradient(numbers(3), np.ones(2))
 
 
+def smoothed(x, alpha):
+    y = np.empty_like(x)
+    s = x[0]
+    for i in range(len(x)):
+        s = alpha * x[i] + (1 - alpha) * s
+        y[i] = s
+    return y
+
+
+def distance(x, alpha, target):
+    d = smoothed(x, alpha) - target
+    return (d * d).mean() + np.mean(smoothed(target, alpha))
+
+
+@pytest.mark.parametrize("n", [7, 20_000])
+def test_a_function_whose_loops_are_in_functions_that_it_calls(n: int) -> None:
+    """Statements about long arrays outside of loops run once: they are no reason for a graph."""
+    x, target, alpha, step = np.linspace(-1, 2, n), np.cos(np.arange(n)), 0.3, 1e-6
+    gradient = npc.grad(distance, argnums=(0, 1))
+    along_x, along_alpha = gradient(x, alpha, target)
+    assert gradient._loops.versions and not gradient._loops.reasons
+    slope = (distance(x, alpha + step, target) - distance(x, alpha - step, target)) / (2 * step)
+    np.testing.assert_allclose(along_alpha, slope, rtol=1e-6)
+    slope = (distance(x * (1 + step), alpha, target) - distance(x * (1 - step), alpha, target)) / (2 * step)
+    np.testing.assert_allclose((along_x * x).sum(), slope, rtol=1e-6)
+
+
 def test_long_arrays_are_graphs() -> None:
     def f(x):
         y = x

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from npcompile.tensor_core.loop_ir.ops import Branch, Call, Jump, Load, Store
 from npcompile.tensor_core.loop_ir.types import F64, Kind, Memref, Scalar
+from npcompile.tracer.bytecode.analysis import loop_region
 from npcompile.tracer.loop_ir import indexing, numbers
 from npcompile.tracer.loop_ir.abstract import Abstract, Slice, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Begun, Builder
@@ -64,6 +65,11 @@ def at_top(b: Builder, count: int) -> list[int]:
     return [x.value for x in b.frame.stack[-count:] if isinstance(x, Value)]
 
 
+def is_repeated(b: Builder) -> bool:
+    """Is the instruction in a loop of the user's, or in a function that one calls?"""
+    return any(f.index in loop_region(f.facts, header) for f in b.frame.chain() for header in f.facts.loop_headers)
+
+
 def load(b: Builder, array: int, index: Sequence[int]) -> int:
     result = b.new(Scalar(kind_of(b, array).element))
     b.emit(Load(result, array, list(index), b.at))
@@ -99,7 +105,7 @@ def elementwise(b: Builder, rule: Rule, operands: Sequence[Abstract]) -> Value:
         b.emit(Store(into, index, numbers.as_f64(b, found), b.at))
         return held
 
-    b.has_arrays = True
+    b.has_arrays = b.has_arrays or is_repeated(b)
     result = loops(b, sizes, [made.value, *values], body)[0]
     b.fresh.add(result)
     return Value(result)
@@ -170,6 +176,17 @@ def total(b: Builder, x: Abstract) -> Value:
 
     zero = b.let("to_f64", b.constant(0.0))
     return Value(loops(b, shape_of(b, x.value), [x.value, zero], body)[1])
+
+
+def mean(b: Builder, x: Abstract) -> Value:
+    """The sum of all elements, divided by how many there are."""
+    b.frame.stack.append(x)
+    made, x = total(b, x), b.frame.stack.pop()
+    assert isinstance(x, Value), x
+    count = b.constant(1)
+    for size in shape_of(b, x.value):
+        count = b.let("multiply", count, size)
+    return Value(numbers.binary(b, "/", made.value, numbers.as_f64(b, count)))
 
 
 def of_items(b: Builder, items: Sequence[Abstract]) -> Value:

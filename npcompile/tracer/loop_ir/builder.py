@@ -98,7 +98,7 @@ class Builder:
     block: Block = field(default_factory=lambda: Block(0, [], []))
     names: dict[tuple[int, str], Same] = field(default_factory=dict)  # what was read from outside
     fresh: set[int] = field(default_factory=set)  # arrays that an operation has made, and nobody else refers to
-    has_arrays: bool = False  # are there statements about whole arrays, of a size that is not known here?
+    has_arrays: bool = False  # are there, in loops, statements about whole arrays of a size that is not known here?
     has_products: bool = False  # with matrices?
     merges: bool = False  # is a float NumPy's wherever blocks meet? Then there are fewer versions
     start: int = 0  # the state at the beginning, of a program that aborts

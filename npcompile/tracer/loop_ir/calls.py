@@ -243,8 +243,15 @@ def total(b: Builder, args: Arguments) -> Abstract:
     return arrays.total(b, x)
 
 
+def mean(b: Builder, args: Arguments) -> Abstract:
+    (x,) = args
+    array_of(b, x)
+    return arrays.mean(b, x)
+
+
 METHODS: Final[Mapping[str, Function]] = {
     "sum": aborting(total),
+    "mean": aborting(mean),
     "copy": aborting(copied),
     "dot": lambda b, args: matmul(b, *args),
 }
@@ -269,6 +276,7 @@ FUNCTIONS: Final[dict[Named, Function]] = {
     np.array: aborting(array),
     np.copy: aborting(copied),
     np.sum: aborting(total),
+    np.mean: aborting(mean),
     np.dot: lambda b, args: matmul(b, *args),
     **{getattr(np, name): ufunc(name) for name in UFUNCS},
     **{getattr(math, name): of_python(row) for name, row in OF_MATH.items()},

@@ -45,7 +45,7 @@ class Traced:
     program: Program
     guards: tuple[Same, ...]
     inputs: tuple[Source, ...]  # what its last params are: numbers and arrays from outside
-    has_arrays: bool = False  # are there statements about whole arrays?
+    has_arrays: bool = False  # are there statements about whole arrays in loops?
     has_products: bool = False  # of matrices?
 
 
