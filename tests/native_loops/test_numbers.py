@@ -82,7 +82,10 @@ def test_functions_of_positive_numbers(text):
 
 @pytest.mark.parametrize("text", EXACT + OF_POSITIVES)
 def test_what_is_not_finite(text):
-    agrees(in_a_loop(text), SPECIAL, rng.permutation(SPECIAL), np.zeros(SPECIAL.size), 3, loops=0)
+    x = SPECIAL
+    if text.startswith(("np.fmin", "np.fmax")):  # which may give either of two zeros: docs/accuracy.md
+        x = x[(x != 0) | ~np.signbit(x)]
+    agrees(in_a_loop(text), x, rng.permutation(x), np.zeros(x.size), 3, loops=0)
 
 
 @pytest.mark.parametrize(("text", "integer"), [*zip(EXACT + OF_POSITIVES, itertools.cycle(["i8", "i4", "u1", "?", "i2"]))])
