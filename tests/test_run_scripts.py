@@ -159,7 +159,7 @@ def test_what_is_not_there_is_said_as_python_says_it(tmp_path: Path) -> None:
 
 def test_the_package_of_a_module_is_compiled_and_others_on_request(tmp_path: Path) -> None:
     call = "from one.work import f\nfrom two import g\nprint(is_compiled(f), is_compiled(g))\n"
-    write(tmp_path, one__in____init__="", one__in__work="def f(x):\n    return x\n", two="def g(x):\n    return x\n")
+    write(tmp_path, one__in____init__="", one__in__work="def f(x):\n    return x + 1\n", two="def g(x):\n    return x + 1\n")
     write(tmp_path, one__in____main__=SAYS + call, script=SAYS + call)
     for arguments, expected in {
         ("-m", "one"): "True False",
