@@ -83,8 +83,9 @@ def test_special_values_and_errors_are_scipys(name, dtype):
     is_special = ~np.isfinite(wanted) | (wanted == 0)
     np.testing.assert_array_equal(found[is_special], wanted[is_special])
     np.testing.assert_array_equal(np.signbit(found[wanted == 0]), np.signbit(wanted[wanted == 0]))
+    beside_zeros = 1e-15 if name == "gammaln" else 0  # SciPy's has no correct digits there
     with np.errstate(under="ignore"):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype is np.float32 else 1e-12)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype is np.float32 else 1e-12, atol=beside_zeros)
 
 
 @pytest.mark.parametrize("name", sorted(FORMS))
