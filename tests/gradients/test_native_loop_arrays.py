@@ -135,7 +135,10 @@ def agrees(function: Any, arguments: Any, argnums: tuple[int, ...], found: Any, 
 def test_statements_about_arrays(function: Any, arguments: Any, argnums: tuple[int, ...]) -> None:
     transformed, mine = npc.value_and_grad(function, argnums), copy.deepcopy(arguments)
     value, gradients = transformed(*mine)
-    assert transformed._loops.versions and not transformed._loops.versions[0].aborts, transformed._loops.reasons
+    # From 3.12 on a `while` asks its condition in two places, and what is left in several is no program while arrays are carried.
+    is_native = function is not newton or sys.version_info < (3, 12)
+    assert bool(transformed._loops.versions) is is_native, transformed._loops.reasons
+    assert not any(version.aborts for version in transformed._loops.versions)
     agrees(function, arguments, argnums, (value, *gradients), mine)
 
 

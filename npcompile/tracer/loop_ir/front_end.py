@@ -338,6 +338,12 @@ def store_subscr(front: FrontEnd, b: Builder, i: Instruction) -> None:
         indexing.store(b, x, key, calls.value_of(value))
 
 
+@handles("STORE_SLICE")
+def store_slice(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    make_slice(b)
+    store_subscr(front, b, i)
+
+
 # --- operators
 
 
