@@ -282,8 +282,8 @@ class CompiledPackage:
     def inside(self, value: Any, level: int = 0) -> Any:
         """What is in a container in place of `value`."""
         if self.is_wrapper(value):
-            for name, item in list(vars(value).items()):
-                self.replace(AS_ATTRIBUTE, value, name, item)
+            for name, item in list(vars(value).items()):  # its class may refuse to have attributes set
+                self.replace(AS_ITEM, vars(value), name, item)
         if level == MOST_LEVELS or type(value) not in (dict, list, tuple) or len(value) > MOST_ITEMS:
             return self.of(value)
         if isinstance(value, tuple):

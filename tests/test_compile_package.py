@@ -88,11 +88,13 @@ class Flat(Box):
 
 class Announced:
     def __init__(self, function):
-        self.__wrapped__ = self.run = function
-        self.calls = 0
+        vars(self).update(__wrapped__=function, run=function, calls=[])
+
+    def __setattr__(self, name, value):
+        raise AttributeError(name)
 
     def __call__(self, *args):
-        self.calls += 1
+        self.calls.append(args)
         return self.run(*args)
 
     def __reduce__(self):
@@ -180,7 +182,7 @@ def test_objects_that_decorators_make_hold_what_is_compiled(lentil: Any) -> None
         assert is_compiled(shapes.tripled) and shapes.tripled is shapes.ANNOUNCED["tripled"]
         assert shapes.tripled.__wrapped__ is wrapper and is_compiled(wrapper.run) and wrapper.__wrapped__ is wrapper.run
         assert pickle.loads(pickle.dumps(wrapper)) is wrapper
-        assert shapes.tripled(2.0) == 6.0 and wrapper.calls == 1
+        assert shapes.tripled(2.0) == 6.0 and wrapper.calls == [(2.0,)]
     assert wrapper.run is wrapper.__wrapped__ is plain and shapes.tripled.__wrapped__ is wrapper
 
 

@@ -140,7 +140,7 @@ def test_random_gradients_agree(seed: str) -> None:
     agrees(seed)
 
 
-def main(count: int, first: int) -> None:
+def main(count: int, first: int) -> int:
     found: Counter[str] = Counter()
     for seed in range(first, first + count):
         try:
@@ -149,7 +149,8 @@ def main(count: int, first: int) -> None:
             found["different"] += 1
             print(f"--- {seed}\n{traceback.format_exc()[-2500:]}", flush=True)
     print(found)
+    return int(found["different"] > 0)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0))

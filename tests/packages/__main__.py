@@ -84,7 +84,7 @@ def compare(suite: str, *, cases: int, select: str = "", package: str = "", tier
     print(
         f"{suite:<24} {len(plain.passed()):>5} pass plain, {len(compiled.passed()):>5} compiled, {len(lost)} lost; "
         f"{facts.get('called', '?')} functions called, {share:.0%} met the recompile limit; "
-        f"{plain.seconds:.0f} s plain, {compiled.seconds:.0f} s compiled",
+        f"{plain.seconds:.1f} s plain, {compiled.seconds:.1f} s compiled",
         flush=True,
     )
     if compiled.end:
