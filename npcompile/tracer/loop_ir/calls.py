@@ -73,6 +73,7 @@ def array_of(b: Builder, x: Abstract) -> tuple[int, Memref]:
 
 
 def make_range(b: Builder, args: Arguments) -> Abstract:
+    require_count(args, 1, 3)
     values = [numbers.to_index(b, value_of(x)) for x in args]
     start, stop = (b.constant(0), values[0]) if len(values) == 1 else values[:2]
     step = b.constants.get(values[2]) if len(values) == 3 else 1
@@ -96,7 +97,19 @@ def strided(b: Builder, start: int, stop: int, step: int) -> Range:
     return Range(start, step, b.let("floor_divide", b.let("add", distance, more), b.constant(abs(step))))
 
 
+def require_count(args: Arguments, low: int, high: int) -> None:
+    """A call with other numbers of arguments is not known: it may have an `out`, or be wrong."""
+    if not low <= len(args) <= high:
+        raise Unsupported(f"a call with {len(args)} arguments")
+
+
+def only(args: Arguments) -> Abstract:
+    require_count(args, 1, 1)
+    return args[0]
+
+
 def enumerate_(b: Builder, args: Arguments) -> Abstract:
+    require_count(args, 1, 2)
     over, *rest = args
     return Enumerate(numbers.to_index(b, value_of(rest[0])) if rest else b.constant(0), over)
 
@@ -112,7 +125,7 @@ def known_size(b: Builder, value: int) -> bool:
 
 
 def length(b: Builder, args: Arguments) -> Abstract:
-    (x,) = args
+    x = only(args)
     if isinstance(x, Tuple):
         return Value(b.constant(len(x.items)))
     if not isinstance(b.type(value_of(x)), Memref | List):
@@ -121,7 +134,7 @@ def length(b: Builder, args: Arguments) -> Abstract:
 
 
 def empty_like(b: Builder, args: Arguments) -> Abstract:
-    (x,) = args
+    x = only(args)
     array, kind = array_of(b, x)
     if not kind.contiguous:
         raise Unsupported("an array like one that is not in C order")
@@ -129,18 +142,22 @@ def empty_like(b: Builder, args: Arguments) -> Abstract:
     return indexing.empty(b, sizes, False, kind.element)
 
 
+def sizes_of(b: Builder, shape: Abstract) -> list[int]:
+    """Those of an array of this shape, a number or a tuple of them."""
+    items = shape.items if isinstance(shape, Tuple) else (shape,)
+    return [numbers.to_index(b, value_of(each)) for each in items]
+
+
 def new_array(zeroed: bool) -> Function:
     def make(b: Builder, args: Arguments) -> Abstract:
-        (size,) = args
-        sizes = size.items if isinstance(size, Tuple) else (size,)
-        return indexing.empty(b, [numbers.to_index(b, value_of(each)) for each in sizes], zeroed)
+        return indexing.empty(b, sizes_of(b, only(args)), zeroed)
 
     return make
 
 
 def of_number(rule: Callable[[Builder, int], int]) -> Function:
     def call(b: Builder, args: Arguments) -> Abstract:
-        (x,) = args
+        x = only(args)
         return Value(rule(b, value_of(x)))
 
     return call
@@ -195,18 +212,18 @@ def extreme(symbol: str) -> Function:
     return call
 
 
-def filled(value: float) -> Function:
-    def make(b: Builder, args: Arguments) -> Abstract:
-        size, *rest = args
-        sizes = [numbers.to_index(b, value_of(each)) for each in (size.items if isinstance(size, Tuple) else (size,))]
-        return arrays.filled(b, sizes, value_of(rest[0]) if rest else b.constant(value))
+def ones(b: Builder, args: Arguments) -> Abstract:
+    return arrays.filled(b, sizes_of(b, only(args)), b.constant(1.0))
 
-    return aborting(make)
+
+def full(b: Builder, args: Arguments) -> Abstract:
+    require_count(args, 2, 2)
+    return arrays.filled(b, sizes_of(b, args[0]), value_of(args[1]))
 
 
 def filled_like(value: float) -> Function:
     def make(b: Builder, args: Arguments) -> Abstract:
-        (x,) = args
+        x = only(args)
         array, kind = array_of(b, x)
         if kind.element is not Kind.F64:
             raise Unsupported("an array like one that is not of float64")
@@ -227,33 +244,38 @@ def aborting(rule: Function) -> Function:
 
 
 def array(b: Builder, args: Arguments) -> Abstract:
-    (x,) = args
+    x = only(args)
     return arrays.of_items(b, x.items) if isinstance(x, Tuple) else copied(b, args)
 
 
 def copied(b: Builder, args: Arguments) -> Abstract:
-    (x,) = args
+    x = only(args)
     array_of(b, x)
     return arrays.copy(b, x)
 
 
 def total(b: Builder, args: Arguments) -> Abstract:
-    (x,) = args
+    x = only(args)
     array_of(b, x)
     return arrays.total(b, x)
 
 
 def mean(b: Builder, args: Arguments) -> Abstract:
-    (x,) = args
+    x = only(args)
     array_of(b, x)
     return arrays.mean(b, x)
+
+
+def dot(b: Builder, args: Arguments) -> Abstract:
+    require_count(args, 2, 2)
+    return matmul(b, *args)
 
 
 METHODS: Final[Mapping[str, Function]] = {
     "sum": aborting(total),
     "mean": aborting(mean),
     "copy": aborting(copied),
-    "dot": lambda b, args: matmul(b, *args),
+    "dot": dot,
 }
 FUNCTIONS: Final[dict[Named, Function]] = {
     range: make_range,
@@ -269,15 +291,15 @@ FUNCTIONS: Final[dict[Named, Function]] = {
     min: extreme("<"),
     np.square: square,
     **dict.fromkeys((np.abs, np.fabs), ufunc("absolute")),
-    np.ones: filled(1.0),
-    np.full: filled(0.0),
+    np.ones: aborting(ones),
+    np.full: aborting(full),
     np.zeros_like: filled_like(0.0),
     np.ones_like: filled_like(1.0),
     np.array: aborting(array),
     np.copy: aborting(copied),
     np.sum: aborting(total),
     np.mean: aborting(mean),
-    np.dot: lambda b, args: matmul(b, *args),
+    np.dot: dot,
     **{getattr(np, name): ufunc(name) for name in UFUNCS},
     **{getattr(math, name): of_python(row) for name, row in OF_MATH.items()},
 }
@@ -321,6 +343,8 @@ def call(b: Builder, function: Abstract, args: Arguments, names: tuple[str, ...]
             if len(names) == len(args):
                 return NewErrorState(modes_of(args, names))
         case Known(named) if not names and (rule := FUNCTIONS.get(named)) is not None:
+            if isinstance(named, np.ufunc):
+                require_count(args, named.nin, named.nin)
             return rule(b, args)
         case Method(receiver, "append") if isinstance(b.type(receiver.value), List) and len(args) == 1:
             append(b, receiver.value, value_of(args[0]))

@@ -1,0 +1,30 @@
+"""What the front end does not know of a call it refuses with a reason, and nothing else comes out of it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npcompile.tensor_core.loop_ir.ops import Policy
+from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.calls import FUNCTIONS, METHODS
+from npcompile.tracer.loop_ir.front_end import trace
+
+OPERANDS = ("x", "1.5", "2", "(2.0, 3.0)", "None")
+CALLED = [("F({})", named) for named in FUNCTIONS] + [(f"x.{name}({{}})", None) for name in METHODS]
+
+
+@pytest.mark.parametrize("called, named", CALLED, ids=[getattr(named, "__name__", text[2:-4]) for text, named in CALLED])
+@pytest.mark.parametrize("policy", Policy)
+def test_any_arguments(called: str, named: object, policy: Policy) -> None:
+    for count in range(5):
+        for operands in product(OPERANDS, repeat=min(count, 2)):
+            given = ", ".join([*operands, *operands][:count])
+            namespace: dict[str, Any] = {"F": named}
+            exec(f"def f(x):\n    return {called.format(given)}", namespace)
+            with suppress(Unsupported):  # then the function runs another way
+                trace(namespace["f"], (np.ones(3),), policy)
