@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from npcompile.tensor_core.loop_ir.forms import inner, regions, results, uses
-from npcompile.tensor_core.loop_ir.ops import Constant, For, Let, Op, Program, Region, Size, While
+from npcompile.tensor_core.loop_ir.ops import Constant, For, If, Let, Op, Program, Region, Size, While
 from npcompile.tensor_core.loop_ir.rows import sets_flags
 from npcompile.tensor_core.loop_ir.types import List
 
@@ -40,11 +40,13 @@ class Hoisting:
         region[:] = made
 
     def taken_out(self, op: For | While) -> Region:
-        """The invariant ops of a loop's body, which it loses. Those of an arm stay: it may not run."""
+        """The invariant ops of a loop's body, which it loses. Of an arm, which may not run, what costs nothing."""
         inside = set(inner(op))
         hoisted: Region = []
         kept: Region = []
         for each in op.body:
+            if isinstance(each, If):
+                hoisted += self.taken_out_of_arms(each, inside)
             if self.is_movable(each) and not inside.intersection(uses(each)):
                 hoisted.append(each)
             else:
@@ -52,6 +54,20 @@ class Hoisting:
                 kept.append(each)
         op.body[:] = kept
         self.moved += len(hoisted)
+        return hoisted
+
+    def taken_out_of_arms(self, op: If, inside: set[int]) -> Region:
+        """Constants and sizes, which passes want to know where a loop begins."""
+        hoisted: Region = []
+        for arm in (op.then, op.orelse):
+            own, kept = set(inside), list[Op]()
+            for each in arm:
+                if isinstance(each, Constant | Size) and self.is_movable(each) and not own.intersection(uses(each)):
+                    hoisted.append(each)
+                else:
+                    own.update(results(each))
+                    kept.append(each)
+            arm[:] = kept
         return hoisted
 
     def is_movable(self, op: Op) -> bool:

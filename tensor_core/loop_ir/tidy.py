@@ -21,6 +21,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     While,
     Yield,
 )
+from npcompile.tensor_core.loop_ir.rotated import rotated
 
 
 def tidy(program: Program) -> int:
@@ -38,6 +39,8 @@ class Tidier:
     ones: set[int]  # the constant 1, wherever it stands
     found: int = 0
     new: dict[int, int] = field(default_factory=dict)
+    lets: dict[int, Let] = field(default_factory=dict)  # comparisons
+    tests: dict[int, Let] = field(default_factory=dict)  # those that hold where the tidier is
 
     def final(self, value: int) -> int:
         while value in self.new:
@@ -46,12 +49,17 @@ class Tidier:
 
     def region(self, region: Region) -> None:
         for op in list(region):
+            if isinstance(op, Let) and op.op == "less":
+                self.lets[op.result] = op
             for part in regions(op):
-                self.region(part)
+                self.tested(op, part)
         k = 0
         while k < len(region):
             op = region[k]
-            if isinstance(op, While) and (made := self.counted(op)) is not None:
+            if (
+                isinstance(op, While)
+                and (made := self.counted(op) or rotated(self.program, op, self.ones, self.tests)) is not None
+            ):
                 region[k : k + 1] = made
                 self.found += 1
             elif isinstance(op, Scope) and (spliced := self.without(op)) is not None:
@@ -59,6 +67,14 @@ class Tidier:
                 self.found += 1
             else:
                 k += 1
+
+    def tested(self, op: Op, part: Region) -> None:
+        """A region of an op: what an If asks holds where its first arm runs."""
+        known = self.tests
+        if isinstance(op, If) and part is op.then and (test := self.lets.get(op.condition)) is not None:
+            self.tests = {**known, op.condition: test}
+        self.region(part)
+        self.tests = known
 
     # --- Scopes
 

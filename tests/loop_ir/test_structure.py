@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import FunctionType
+
+import numpy as np
 import pytest
 
 from npcompile.backends.cpu.loop_ir.program import compile_program
@@ -14,8 +18,10 @@ from npcompile.tensor_core.loop_ir.parser import parse_program
 from npcompile.tensor_core.loop_ir.peel import peel
 from npcompile.tensor_core.loop_ir.pipeline import SCALAR_PASSES, run_passes
 from npcompile.tensor_core.loop_ir.structure import structure
+from npcompile.tensor_core.loop_ir.tidy import tidy
 from npcompile.tensor_core.loop_ir.verifier import verify
 from npcompile.tracer.loop_ir.front_end import trace
+from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted
 from tests.loop_ir.programs import CASES, NAMES
 
 # Blocks 1 and 2 are a loop that both are entered from outside: it counts k down and adds it up, twice per round.
@@ -97,3 +103,78 @@ def test_forms_of_the_programs(name: str, forms: dict[type, int]) -> None:
     found = [type(op) for op in walk(program.body)]
     kinds = [kind for kind in (For, While, Scope, If, Cfg) if kind in found and (kind is not If or If in forms)]
     assert {kind: found.count(kind) for kind in kinds} == forms
+
+
+def half_and_a_third(p, out):
+    for i in range(p.shape[0]):
+        s = 0.0
+        for j in range(p.shape[0]):
+            s = s + p[j]
+        out[i] = s * 2.0 + s / 3.0
+
+
+def lengths(p, out):
+    for i in range(p.shape[0]):
+        s = 0.0
+        for k in range(p.shape[1]):
+            s += p[i, k] * p[i, k]
+        out[i] = np.sqrt(s)
+
+
+@pytest.mark.parametrize(
+    ("function", "make"),
+    [
+        (half_and_a_third, lambda n: (np.arange(float(n)), np.zeros(n))),  # Python divides what no iteration has added to
+        (lengths, lambda n: (np.arange(3.0 * n).reshape(3, n), np.zeros(3))),
+        (lengths, lambda n: (np.arange(3.0 * n).reshape(3, n), np.zeros(2))),  # out[2] raises
+    ],
+)
+def test_a_loop_whose_versions_end_differently_counts(function: FunctionType, make: Callable[[int], tuple[object, ...]]) -> None:
+    program = trace(function, make(4)).program
+    run_passes(program, lambda _: verify(program))
+    assert not any(isinstance(op, While) for op in walk(program.body))
+    loop = compile_program(program)
+    for n in (0, 1, 2, 5):
+        wanted = happened(function, make(n))
+        for leave_at in (-1, *range(checks_in(program, make(n)))):
+            assert happened(interpreted(function, program, leave_at), make(n)).same(wanted)
+            assert happened(compiled(function, loop, leave_at), make(n)).same(wanted)
+
+
+ROTATED = """def f(n_0: int = 0, k_1: int = 1):  # f.py
+    v2: int = constant(1)  # 1
+    v3: bool = less(k_1, n_0)  # 1
+    s_4: int
+    with scope(0):
+        if v3:  # 1
+            with loop(1, k_5=k_1, s_6=k_1):  # 2
+                s_7: int = add(s_6, s_6)  # 2
+                k_8: int = add(k_5, v2)  # 2
+                v9: bool = less(k_8, n_0)  # 2
+                if v9:  # 2
+                    again(1, [k_8, s_7])  # 2
+                else:
+                    v10: int = add(s_6, k_5)  # 3
+                    leave(0, [v10])  # 3
+        else:
+            leave(0, [k_1])  # 3
+    return s_4  # 4
+"""
+
+
+def test_a_loop_that_tests_at_its_end_hands_on_what_is_read_after_it() -> None:
+    program = parse_program(ROTATED)
+    wanted = [run(program, *arguments) for arguments in ARGUMENTS]
+    tidy(program)
+    verify(program)
+    assert [type(op) for op in walk(program.body) if isinstance(op, For | While)] == [For]
+    assert [run(program, *arguments) for arguments in ARGUMENTS] == wanted
+
+
+def test_a_loop_that_may_not_run_as_often_stays() -> None:
+    """Without the test before it, it runs once where a For runs not at all."""
+    program = parse_program(ROTATED.replace("less(k_1, n_0)", "less(v2, n_0)"))
+    wanted = [run(program, *arguments) for arguments in ARGUMENTS]
+    tidy(program)
+    assert any(isinstance(op, While) for op in walk(program.body))
+    assert [run(program, *arguments) for arguments in ARGUMENTS] == wanted

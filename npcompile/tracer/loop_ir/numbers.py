@@ -79,8 +79,8 @@ def floating(b: Builder, value: int) -> int:
 
 
 def as_f64(b: Builder, value: int) -> int:
-    value = floating(b, value)
-    return value if kind_of(b, value) is Kind.F64 else b.let("to_f64", value)
+    """The number as NumPy's. An op also where it is one already: versions with other numbers then have the same ops."""
+    return b.let("to_f64", floating(b, value))
 
 
 def exact_float(b: Builder, value: int) -> int:
