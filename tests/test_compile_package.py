@@ -494,3 +494,31 @@ def test_compiling_takes_no_longer_than_the_rest(tmp_path, monkeypatch):
         monkeypatch.setattr(BUDGET, "spent", 1e6)
         assert root(np.arange(2, dtype=np.float32)).dtype == np.float32  # of another kind
         assert len(known.graphs) == 1
+
+
+def test_a_function_with_nothing_to_compile_is_looked_at_less_and_less(tmp_path, monkeypatch):
+    """It is captured for each kind of arguments: that costs, and gives nothing back."""
+    (tmp_path / "says_things.py").write_text("def told(say, x):\n    say(x)\n    return x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(profitability, "HOT", 0.0)
+    monkeypatch.setattr(profitability, "IN_VAIN", 2)
+    monkeypatch.setattr(BUDGET, "spent", -1e3)
+    said = []
+    with npc.config.patch(tiers="measured"), npc.compile_package("says_things"):
+        from says_things import told
+
+        trial = compiled_function(told).trial
+        trial.waited = 1e3
+        values = [1, "x", None, 2.5]
+        for value in values:
+            assert told(said.append, value) == value
+        captures, before = trial.captures, trial.needed
+        assert captures >= len(values)
+        trial.lose(0.0)
+        trial.lose(0.0)
+        assert trial.needed == 2 * before > 0
+        trial.waited = 0.0
+        assert told(said.append, b"y") == b"y"
+        assert trial.captures == captures + 2
+        assert trial.waited > 0
+    assert said == [*values, b"y"]

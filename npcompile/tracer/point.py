@@ -229,7 +229,7 @@ class Point:
             return function.current.enter(*state)
         if self.is_to_wait():
             Disturbances.number += 1
-            return self.native(*state)
+            return function.trial.wait(self.native, state)
         with warnings_held(), function.lock:
             if self.generation == generation:
                 self.add_variant(state)
@@ -244,7 +244,7 @@ class Point:
             return not function.options.fullgraph
         if function.goes_on and blocking() is not None:
             return True
-        return function.options.when_hot and config.tiers == "measured" and not BUDGET.allows()
+        return function.options.when_hot and config.tiers == "measured" and not function.trial.may_spend
 
     def has_room(self, state: tuple[Any, ...]) -> bool:
         """May another program be made? There are not too many for values of the same kinds."""
@@ -307,7 +307,10 @@ class Point:
             self.give_up(error, before)
         finally:
             if self.function.options.when_hot:
-                BUDGET.spend(time.perf_counter() - began)
+                seconds, known = time.perf_counter() - began, {*map(id, before)}
+                BUDGET.spend(seconds)
+                if not self.function.is_compiling and not any(v.computes and id(v) not in known for v in self.variants):
+                    self.function.trial.lose(seconds)
 
     # --- faults of ours
 

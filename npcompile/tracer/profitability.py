@@ -41,6 +41,7 @@ FORGOTTEN = 32  # calls of other kinds after which one that is open is not waite
 MOST_KINDS = 32  # of arguments that are measured; others run compiled
 HOT = 0.05  # seconds of calls, about as many as capturing a function and measuring it take
 SHARE, LIKELY = 0.5, 0.05  # of the seconds of a package's functions, for compiling it; seconds that a capture may take
+IN_VAIN = 16  # captures that found nothing to compile, after which the seconds that a function is called for are to double
 LOOKED_AT, SHORT = 400, 1e-3  # calls, and seconds of one: looking at more of them takes longer than code that is not looked at
 BETWEEN = 0.02  # seconds of calls between those that are timed again
 FEWEST, MOST = 16, 1 << 16  # the same as a number of calls
@@ -60,14 +61,14 @@ class Times:
     why: str = ""
 
     def judge(self) -> None:
-        """Find the verdict, if the times tell it."""
+        """Find the verdict, if the times tell it. Of a function that calls itself each way may have met shorter calls."""
         number = min(len(self.compiled), len(self.plain))
         if number < FEW:
             return
-        ours, theirs = min(self.compiled), min(self.plain)
-        if number >= MANY or not theirs / CLEAR < ours < theirs * CLEAR:
-            self.verdict = COMPILED if ours < theirs * BETTER else PLAIN
-            self.why = f"compiled {in_words(ours)}, as it is {in_words(theirs)}"
+        shares = [of(self.compiled) / of(self.plain) for of in (min, middle)]
+        if number >= MANY or max(shares) <= 1 / CLEAR or min(shares) >= CLEAR:
+            self.verdict = COMPILED if max(shares) < BETTER else PLAIN
+            self.why = f"compiled {in_words(min(self.compiled))}, as it is {in_words(min(self.plain))}"
 
 
 class Budget:
@@ -114,12 +115,14 @@ class Trial:
     longer: int = 0  # calls in a row that took much longer than before
     calls: int = 0  # that came here
     waited: float = 0.0  # seconds of calls that ran as they are before something is compiled
+    captures: int = 0  # that found nothing to compile
+    lost: float = 0.0  # their seconds
     skipped: int = 0  # calls of those that nobody looks at, until the next
 
     @uncounted
     def __call__(self, *state: Any) -> Any:
         if self.is_cold and self.has_to_wait:
-            return self.wait(state)
+            return self.wait(self.function.plain, state)
         self.is_cold = False
         kind = kind_of(state)
         times = self.kinds.get(kind)
@@ -134,7 +137,7 @@ class Trial:
             return (self.function.plain if times.verdict is PLAIN else self.function.dispatch)(*state)
         if times.verdict is None and self.has_to_wait:
             self.is_cold = not any(each.verdict is COMPILED for each in self.kinds.values())
-            return self.wait(state)
+            return self.wait(self.function.plain, state)
         if times.verdict is None:
             return self.measure(times, state)
         if self.is_due:  # no call is timed again while others are open, which may be within it
@@ -166,19 +169,33 @@ class Trial:
         function = self.function
         if function.is_compiling or not function.options.when_hot:
             return function.is_compiling
-        return self.waited < HOT or blocking() is not None or not BUDGET.allows()
+        return blocking() is not None or not self.may_spend
+
+    @property
+    def needed(self) -> float:
+        """Seconds of calls after which something is compiled."""
+        return HOT + self.lost / SHARE * 2.0 ** min(self.captures // IN_VAIN, 30)
+
+    @property
+    def may_spend(self) -> bool:
+        return self.waited >= self.needed and BUDGET.allows()
+
+    def lose(self, seconds: float) -> None:
+        """A capture found nothing to compile."""
+        self.captures += 1
+        self.lost += seconds
 
     @uncounted
-    def wait(self, state: tuple[Any, ...]) -> Any:
-        """A call as it is, whose seconds count."""
+    def wait(self, run: Callable[..., Any], state: tuple[Any, ...]) -> Any:
+        """A call, or the rest of one, as it is, whose seconds count."""
         if self.is_running:
-            return self.function.plain(*state)
+            return run(*state)
         is_outermost, spent, began = BUDGET.began is None, BUDGET.spent, perf_counter()
         self.is_running = True
         if is_outermost:
             BUDGET.began = began
         try:
-            return self.function.plain(*state)
+            return run(*state)
         finally:
             took = max(perf_counter() - began - (BUDGET.spent - spent), 1e-9)
             self.is_running = False
@@ -194,7 +211,7 @@ class Trial:
         """Step aside for some calls where nothing is compiled yet and looking at all would take long."""
         self.skipped = 0
         if self.is_cold and took < SHORT and self.calls >= LOOKED_AT and self.function.is_current:
-            left = HOT - self.waited if self.function.options.when_hot else 0.0
+            left = self.needed - self.waited if self.function.options.when_hot else 0.0
             self.skipped = min(calls_between(took), int(left / took)) if left > 0 else calls_between(took)
             if self.skipped:
                 with self.function.lock:
@@ -311,6 +328,10 @@ def overheads() -> tuple[float, float]:
 
 def counted(times: Times) -> str:
     return f"{times.calls} calls"
+
+
+def middle(times: list[float]) -> float:
+    return sorted(times)[len(times) // 2]
 
 
 def in_words(seconds: float) -> str:

@@ -200,6 +200,24 @@ def test_types_tell_the_way(monkeypatch):
     assert known.current.enter is entered
 
 
+@pytest.mark.parametrize("lucky", [COMPILED, PLAIN])
+def test_one_short_call_among_long_ones_tells_nothing(monkeypatch, lucky):
+    """As of a function that calls itself: of calls of one kind a few are much shorter than others."""
+    clock = Clock(
+        monkeypatch, lambda state, is_plain: 1e-6 if clock.ways.count(clock.ways[-1]) == 4 and clock.ways[-1] is lucky else 1e-4
+    )
+
+    @npc.compile
+    def again(x):
+        return x + 1
+
+    for _ in range(CALLS):
+        again(np.arange(3.0))
+    (times,) = compiled_function(again).trial.kinds.values()
+    assert min(times.compiled) != min(times.plain)
+    assert times.verdict is PLAIN
+
+
 def test_answers_are_of_one_way_once_the_verdict_fell(plain_is_quick):
     @npc.compile
     def total(x):
