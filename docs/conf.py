@@ -22,6 +22,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
+napoleon_google_docstring = False
 napoleon_use_rtype = False
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
