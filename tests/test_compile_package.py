@@ -19,6 +19,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tracer import profitability
+from npcompile.tracer.bytecode import decode
 from npcompile.tracer.profitability import BUDGET, LOOKED_AT, MOST
 
 INIT = """
@@ -522,3 +523,24 @@ def test_a_function_with_nothing_to_compile_is_looked_at_less_and_less(tmp_path,
         assert trial.captures == captures + 2
         assert trial.waited > 0
     assert said == [*values, b"y"]
+
+
+def test_long_functions_of_a_package_are_not_read(tmp_path, monkeypatch):
+    """Unless the user names them. Those that call them are compiled around the calls."""
+    lines = "".join(f"    x = x + {k}\n" for k in range(200))
+    text = f"import numpy as np\n\n\ndef longer(x):\n{lines}    return x\n\n\ndef calls(x):\n    return longer(np.sin(x)) * 2\n"
+    (tmp_path / "long_winded.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(decode, "LONGEST_CODE", 10_000)
+    monkeypatch.setattr(profitability, "HOT", 0.0)
+    monkeypatch.setattr(BUDGET, "spent", -1e3)
+    with npc.config.patch(tiers="measured"), npc.compile_package("long_winded"):
+        from long_winded import calls, longer
+
+        x = np.ones(2)
+        call_until_compiled(compiled_function(calls), lambda: calls(x) / calls(x) * [1, 2])
+        np.testing.assert_array_equal(calls(x), 2 * (np.sin(x) + sum(range(200))))
+        assert compiled_function(longer).is_left
+        assert "longer is too long" in str(compiled_function(calls).breaks)
+        named = npc.compile(compiled_function(longer).user)
+        assert not compiled_function(named).is_too_long

@@ -60,6 +60,7 @@ class Assumptions:
     dynamic: bool | None  # None: a size becomes symbolic when a second one is seen
     known_object: Callable[[Any], Object]  # an object that is the same in every call, by its name in the generated program
     may_break: bool = True  # not where the user asks for one graph
+    is_asked: bool = True  # has the user named the function, and not only its package?
     symbols: dict[str, Source] = field(default_factory=dict)  # name of a symbolic integer -> its source
     anew: dict[int, tuple[Source, Any]] = field(
         default_factory=dict

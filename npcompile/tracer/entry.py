@@ -88,11 +88,15 @@ class Current:
             compiled.entry.__code__ = self.stub
 
     def step_aside(self, calls: int) -> None:
-        """Let the entry be the user's own code, until it was called so often."""
+        """Let the entry be the user's own code, until it was called so often; for good where that is too long to be compiled."""
         compiled = self.compiled
         self.calls = calls
         if self.aside is None:
-            self.aside = taking_an_item(compiled.python.__code__, Counts.from_iterable(Refill(self)), Handle(self))
+            code = compiled.python.__code__
+            if compiled.is_too_long:
+                self.aside = code.replace(co_consts=(*code.co_consts, Handle(self)))
+            else:
+                self.aside = taking_an_item(code, Counts.from_iterable(Refill(self)), Handle(self))
         if compiled.entry.__code__ is self.stub:
             compiled.entry.__code__ = self.aside
 

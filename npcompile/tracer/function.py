@@ -177,20 +177,24 @@ class CompiledFunction:
                     self.current.be(self)
         return self.dispatch(*state)
 
+    @property
     def is_too_long(self) -> bool:
-        """Would it take longer to compile than it is likely to give back? Then that is why it is not compiled."""
-        if not is_too_long(self.code) or self.options.fullgraph:
-            return False
+        """Would it take longer to compile than it is likely to give back?"""
+        return is_too_long(self.code, self.is_asked) and not self.options.fullgraph
+
+    def leave(self) -> None:
+        """Run as it is from now on, as the code is too long."""
+        self.is_left = True
         where = Location(self.code.co_filename, self.code.co_firstlineno, self.code.co_qualname)
-        why = Break("the function is too long to compile", "Cut it in functions of fewer than 3,000 statements.", where)
+        hint = "Cut it in functions of fewer than 3,000 statements." if self.is_asked else "npcompile.compile takes longer ones."
+        why = Break("the function is too long to compile", hint, where)
         self.breaks.append(why)
         log("graph_breaks", lambda: str(why))
-        return True
 
     def start(self) -> None:
         """Read the code and make the Point at the start. Nothing is compiled yet."""
-        if self.is_too_long():
-            self.is_left = True
+        if self.is_too_long:
+            self.leave()
             return
         weakref.finalize(self, drop_sources, self.filenames)
         self.program = decode(self.code)
@@ -222,8 +226,13 @@ class CompiledFunction:
     @property
     def goes_on(self) -> bool:
         """Does the program go on while a compiler runs? What a whole package has is compiled so, and what the user asks for."""
-        is_asked = config.compile == "background" or self.options.when_hot and config.tiers == "measured"
-        return is_asked and not self.options.fullgraph and runs_on_host_alone(self.options.backend)
+        is_beside = config.compile == "background" or not self.is_asked
+        return is_beside and not self.options.fullgraph and runs_on_host_alone(self.options.backend)
+
+    @property
+    def is_asked(self) -> bool:
+        """Has the user named the function, and not only its package?"""
+        return not self.options.when_hot or config.tiers == "always"
 
     @property
     def is_compiling(self) -> bool:
@@ -447,6 +456,7 @@ class CompiledFunction:
             builder = Builder(is_bitwise=self.accuracy == "bitwise")
             capture = Capture(builder, decisions, point.seen, point.fixed, self.options.dynamic, self.object_of)
             capture.place, capture.may_break = point.place, not self.options.fullgraph
+            capture.is_asked = self.is_asked
             capture.is_native, capture.may_ask_levels = self.is_over_elements, not point.asks_levels
             capture.calls_itself = not point.is_start and any(p.asks_levels for p in self.points.values() if p.is_start)
             capture.came_after = self.breaks[-1] if self.breaks and not point.is_start else None

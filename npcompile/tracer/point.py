@@ -244,7 +244,7 @@ class Point:
             return not function.options.fullgraph
         if function.goes_on and blocking() is not None:
             return True
-        return function.options.when_hot and config.tiers == "measured" and not function.trial.may_spend
+        return not function.is_asked and not function.trial.may_spend
 
     def has_room(self, state: tuple[Any, ...]) -> bool:
         """May another program be made? There are not too many for values of the same kinds."""

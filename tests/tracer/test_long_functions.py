@@ -138,3 +138,23 @@ def test_a_call_of_a_function_that_is_too_long(monkeypatch):
     compiled, x = npc.compile(namespace["g"]), np.linspace(0, 1, 90)
     np.testing.assert_array_equal(compiled(np.zeros(90), x), namespace["g"](np.zeros(90), x))
     assert ["f is too long to compile" in found.reason for found in compiled_function(compiled).breaks] == [True]
+
+
+def test_what_is_too_long_steps_aside_for_good(monkeypatch):
+    """Its code is not even read, which may take longer than all its calls."""
+    monkeypatch.setattr(decode, "LONGEST_CODE", 1000)
+    namespace = {}
+    exec("def f(x):\n" + "".join(f"    x = x + {k}\n" for k in range(300)) + "    return x\n", namespace)
+    compiled = npc.compile(namespace["f"])
+    known = compiled_function(compiled)
+    compiled(1)
+    with npc.config.patch(tiers="measured"):
+        known.current.be(known)
+        known.current.step_aside(1)
+        assert compiled.__code__ is known.current.aside
+        assert [compiled(k) for k in range(9)] == [sum(range(300)) + k for k in range(9)]
+        assert compiled.__code__.co_code == namespace["f"].__code__.co_code
+        assert compiled_function(compiled) is known
+    npc.reset()
+    assert compiled.__code__ is not known.current.aside
+    assert compiled(2) == sum(range(300)) + 2

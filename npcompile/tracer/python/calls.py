@@ -483,7 +483,7 @@ def run_inlined(
     capture = frame.capture
     if code.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
         raise Decline(f"{code.co_qualname} is a coroutine")
-    if is_too_long(code) and capture.may_break:
+    if is_too_long(code, capture.is_asked) and capture.may_break:
         raise Decline(f"{code.co_qualname} is too long to compile")
     if frame.depth >= INLINE_DEPTH:
         raise Decline("calls are nested too deeply")
