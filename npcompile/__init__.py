@@ -14,6 +14,7 @@ from npcompile.compiler import allow_in_graph, compile, disable, disallow_in_gra
 from npcompile.control import cond, fori_loop, scan, while_loop
 from npcompile.devices import device
 from npcompile.explain import Explanation, compile_times, explain
+from npcompile.generalized import GeneralVectorized, guvectorize
 from npcompile.logs import set_logs, set_logs_from_environment
 from npcompile.packages import CompiledPackage, compile_package
 from npcompile.settings import config
@@ -51,6 +52,7 @@ from npcompile.tensors import (
 )
 from npcompile.tracer.variant import GraphBreakError
 from npcompile.transforms import checkpoint, custom_gradient, grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
+from npcompile.vectorized import Vectorized, vectorize
 from npcompile.wrapped import wrap_numpy
 
 __version__ = "0.1.0"
@@ -59,8 +61,10 @@ __all__ = [
     "CheckFailed",
     "CompiledPackage",
     "Explanation",
+    "GeneralVectorized",
     "GraphBreakError",
     "Tensor",
+    "Vectorized",
     "allow_in_graph",
     "arange",
     "asarray",
@@ -89,6 +93,7 @@ __all__ = [
     "grad",
     "gradients_of",
     "graph_break",
+    "guvectorize",
     "hessian",
     "is_grad_enabled",
     "jacobian",
@@ -113,6 +118,7 @@ __all__ = [
     "softmax",
     "tensor",
     "value_and_grad",
+    "vectorize",
     "vjp",
     "vmap",
     "while_loop",
