@@ -27,11 +27,17 @@ from npcompile.backends.cpu.loader import beside, load, loader
 from npcompile.backends.cpu.pairwise import PAIRWISE_HELPERS
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.planning import plan_kernel
-from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, c_type, loaded_text, memory_type, numpy_underflows
+from npcompile.backends.cpu.primitives import (
+    HIDE_OTHER_ERRORS,
+    c_type,
+    is_native,
+    loaded_text,
+    memory_type,
+    numpy_underflows,
+)
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
 from npcompile.backends.cpu.row_programs import by_rows
 from npcompile.backends.cpu.shared_kernels import Run, batches, shared
-from npcompile.backends.cpu.special_calls import with_forms
 from npcompile.backends.cpu.squares import LINE
 from npcompile.backends.cpu.sure_indices import drop_sure_checks
 from npcompile.backends.cpu.undo import Undo, with_undo
@@ -45,6 +51,7 @@ from npcompile.backends.kernels.schedule import Buffer, Schedule
 from npcompile.backends.kernels.strips import cut_in_strips
 from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph
+from npcompile.backends.special_calls import with_forms
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product
@@ -74,7 +81,7 @@ def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGra
     graph = expanded(graph)
     if graph.accuracy == "bitwise":
         return compile_pieces(with_numpys_bits(graph))
-    graph = by_rows(with_forms(graph))
+    graph = by_rows(with_forms(graph, is_native))
     return run_factored(factor(graph, strided=True), graph, compile_pieces)
 
 

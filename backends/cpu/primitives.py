@@ -14,7 +14,7 @@ from npcompile.backends.cpu.small_powers import POWERS, PRODUCTS
 from npcompile.backends.kernels.operations import constant_value, short
 from npcompile.tensor_core.dtypes import is_bfloat16, is_number, kind_of
 from npcompile.tensor_core.graph import Node
-from npcompile.tensor_core.ops.special import FORMS
+from npcompile.tensor_core.ops.special import FORMS, OF_TWO
 
 
 def kind(dtype: np.dtype) -> str:
@@ -183,7 +183,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "philox_low": {"u": "npc_philox_low({0}, {1}, {2})"},
     "philox_high": {"u": "npc_philox_high({0}, {1}, {2})"},
 }
-PRIMITIVES |= {name: {"f": f"npc_{name}_{{K}}({{0}}{', {1}' if name in ('xlogy', 'xlog1py') else ''})"} for name in FORMS}
+PRIMITIVES |= {name: {"f": f"npc_{name}_{{K}}({{0}}{', {1}' if name in OF_TWO else ''})"} for name in FORMS}
 PRIMITIVES["laid_out"] = PRIMITIVES["positive"]
 for numpy_name, libm_name in NUMPY_LIBM.items():
     operands = ", ".join(f"{{{k}}}" for k in range(getattr(np, numpy_name).nin))

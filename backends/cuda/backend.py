@@ -11,6 +11,7 @@ import numpy as np
 
 from npcompile.backends.cuda.native import is_listable, is_native_graph
 from npcompile.backends.cuda.ordered import as_loops
+from npcompile.backends.cuda.programs.primitives import is_native
 from npcompile.backends.cuda.programs.program import NotPrintable
 from npcompile.backends.cuda.runtime.device import current_device, numbered_device
 from npcompile.backends.cuda.runtime.graphs import BadIndex, Replayed, asks_the_host
@@ -20,6 +21,7 @@ from npcompile.backends.eager import compile_eager
 from npcompile.backends.kernels.contraction import factor, run_factored
 from npcompile.backends.kernels.layouts import axes_in_memory, dense_strides
 from npcompile.backends.registry import CompiledGraph, may_not_return
+from npcompile.backends.special_calls import with_forms
 from npcompile.backends.transfers import note
 from npcompile.tensor_core.graph import Graph, Location, Node, bind
 from npcompile.tensor_core.meta import TensorMeta
@@ -50,7 +52,7 @@ def compile_on(graph: Graph, number: int, mode: str = "default") -> CompiledGrap
 
 
 def compile_for(graph: Graph, device: Device, stays: bool = False, mode: str = "default") -> CompiledGraph:
-    graph = expanded(graph)
+    graph = with_forms(expanded(graph), is_native)
     return run_factored(factor(graph, least=WORTH_WAITING), graph, lambda g: compile_program(g, device, stays, mode))
 
 

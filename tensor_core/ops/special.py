@@ -269,12 +269,14 @@ DERIVATIVES: dict[str, Rule] = {
 
 # Those that a backend may compute in another way: rows of these names take the place of calls of the ufuncs.
 FORMS = frozenset(("erf", "erfc", "gammaln", "expit", "logit", "entr", "xlogy", "xlog1py"))
+OF_TWO = ("xlogy", "xlog1py")  # of these, functions of two operands
 
 
 def form(name: str) -> Op:
     """The row of a function of SciPy's, of operands of one shape and dtype, made after derivatives and batches."""
 
     def meta(*xs: TensorMeta) -> TensorMeta:
+        assert len(xs) == 1 + (name in OF_TWO), name
         return TensorMeta(xs[0].shape, xs[0].dtype, keep_order_strides(xs[0].shape, xs[0].dtype.itemsize, xs))
 
     def eager(*xs: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from sys import getrefcount
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 os.environ["TRITON_INTERPRET"] = "1"
 
@@ -47,11 +48,14 @@ NAMES = {"pow": "power", "rint": "rint", "sqrt": "sqrt"}
 NAMES |= {f"a{f}": f"arc{f}" for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")} | {"atan2": "arctan2"}
 
 
+OF_SCIPY = {"erf": special.erf, "erfc": special.erfc, "lgamma": special.gammaln}
+
+
 class Libdevice:
-    """NVIDIA's functions by NumPy's: the interpreter has none."""
+    """NVIDIA's functions by NumPy's and SciPy's: the interpreter has none."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        function = getattr(np, NAMES.get(name, name))
+        function = OF_SCIPY[name] if name in OF_SCIPY else getattr(np, NAMES.get(name, name))
 
         def call(*tensors: Any) -> Any:
             with np.errstate(all="ignore"):

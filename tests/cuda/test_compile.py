@@ -19,6 +19,7 @@ from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.ops.special import OF_TWO
 from tests.cuda.corpus import form_requests, requests_of, sample_requests
 from tests.cuda.interpreted import InterpretedDevice
 from tests.cuda.test_kernels import array
@@ -79,7 +80,7 @@ def test_every_primitive(dtype: np.dtype, architecture: int) -> None:
     for name, op in OPS.items():
         if op.kind == "elementwise" and name not in ("cast", "bitcast", "where", "ldexp", "complex"):
             try:
-                node = builder.apply(name, *(x, y)[: op.numpy.nin if op.numpy else 1])
+                node = builder.apply(name, *(x, y)[: op.numpy.nin if op.numpy else 1 + (name in OF_TWO)])
             except (Decline, TypeError, AssertionError):
                 continue
             results += [node] if is_native(node) else []

@@ -13,6 +13,7 @@ from npcompile.tensor_core import Builder, Graph, TensorMeta
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.ops.special import FORMS  # tests/cuda/test_special_functions.py
 from tests.cuda.interpreted import make_device
 from tests.ops.table import BFLOAT16
 from tests.ops.test_elementwise import CANCELLING, POWERS, close_powers, same_to_larger_term
@@ -56,7 +57,7 @@ def graph_of(op: str, arrays: list[np.ndarray], params: dict[str, Any]) -> Graph
 def cases() -> list[Any]:
     found = []
     for name, op in OPS.items():
-        if op.kind != "elementwise" or name in ("cast", "bitcast", "where", "ldexp", "complex"):
+        if op.kind != "elementwise" or name in ("cast", "bitcast", "where", "ldexp", "complex", *FORMS):
             continue
         found += [
             pytest.param(name, d, id=f"{name}-{d.name}")

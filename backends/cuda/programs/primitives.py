@@ -14,10 +14,12 @@ import math
 
 import numpy as np
 
+from npcompile.backends.cuda.programs import special_functions
 from npcompile.backends.cuda.programs.complex_primitives import COMPLEX_FUNCTIONS, COMPLEX_PRIMITIVES
 from npcompile.backends.kernels.operations import constant_value, short
 from npcompile.tensor_core.dtypes import is_bfloat16, is_number, kind_of
 from npcompile.tensor_core.graph import Node
+from npcompile.tensor_core.ops.special import FORMS
 
 TRITON_TYPES = {"b1": "tl.int1", "f2": "tl.float16", "bf16": "tl.float32", "f4": "tl.float32", "f8": "tl.float64"}
 TRITON_TYPES |= {f"i{n}": f"tl.int{8 * n}" for n in (1, 2, 4, 8)} | {f"u{n}": f"tl.uint{8 * n}" for n in (1, 2, 4, 8)}
@@ -173,6 +175,7 @@ for numpy_name, device_name in LIBDEVICE.items():
 PRIMITIVES["rint"]["c"] = "libdevice.rint({0r}); libdevice.rint({0i})"
 for name, template in COMPLEX_PRIMITIVES.items():
     PRIMITIVES[name]["c"] = template
+PRIMITIVES |= special_functions.PRIMITIVES
 PRIMITIVES["scalar_power"] = {kind: PRIMITIVES["power"][kind] for kind in "fc"}
 for numpy_name in ("multiply", "absolute"):
     PRIMITIVES[f"scalar_{numpy_name}"]["c"] = PRIMITIVES[numpy_name]["c"]
@@ -394,7 +397,7 @@ def npc_max(a, b):
 def npc_min(a, b):
     return tl.minimum(a, b)
 """,
-} | COMPLEX_FUNCTIONS
+} | (COMPLEX_FUNCTIONS | special_functions.FUNCTIONS)
 
 
 def functions_text(made: str) -> str:
@@ -522,6 +525,8 @@ def is_native(node: Node) -> bool:
     if kind_of(dtypes[0]) not in PRIMITIVES.get(node.op, {}):
         return False
     if dtypes[0].itemsize == 2 and node.op in NOT_16_BITS:
+        return False
+    if node.op in FORMS and not special_functions.has_program(node.op, dtypes[0]):
         return False
     if node.op not in MIXED_OPERANDS and any(d != dtypes[0] for d in dtypes):
         return False

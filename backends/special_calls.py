@@ -6,6 +6,7 @@ asked to report that, SciPy's runs again and says none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from npcompile.backends.masked import replaced
@@ -14,11 +15,12 @@ from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.ops.special import has_form
 
 
-def with_forms(graph: Graph) -> Graph:
-    """The same graph, whose kernels compute what SciPy's ufuncs would be called for, where they have it."""
+def with_forms(graph: Graph, is_native: Callable[[Node], bool]) -> Graph:
+    """The same graph, whose kernels compute what SciPy's ufuncs would be called for, where a row of theirs `is_native`."""
     if graph.accuracy == "bitwise":
         return graph
-    return replaced(graph, {node: of_kernels(node) for node in graph.nodes if node.op == "ufunc" and is_replaced(node)})
+    made = {node: of_kernels(node) for node in graph.nodes if node.op == "ufunc" and is_replaced(node)}
+    return replaced(graph, {node: row for node, row in made.items() if is_native(row)})
 
 
 def is_replaced(node: Node) -> bool:
