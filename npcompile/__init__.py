@@ -13,7 +13,8 @@ from npcompile.checking import CheckFailed
 from npcompile.compiler import allow_in_graph, compile, disable, disallow_in_graph, graph_break, reset, run_only
 from npcompile.control import cond, fori_loop, scan, while_loop
 from npcompile.devices import device
-from npcompile.explain import Explanation, compile_times, explain
+from npcompile.explain import compile_times, explain
+from npcompile.explanation import Explanation
 from npcompile.generalized import GeneralVectorized, guvectorize
 from npcompile.logs import set_logs, set_logs_from_environment
 from npcompile.packages import CompiledPackage, compile_package

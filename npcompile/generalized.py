@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +13,15 @@ import numpy as np
 from npcompile.compiler import disable
 from npcompile.vectorized import Array, loops, made, number_of_parameters
 
-SIGNATURE = re.compile(r"\s*(?:\([\w\s,]*\)\s*,?\s*)*->\s*(?:\([\w\s,]*\)\s*,?\s*)+")
-CORE = re.compile(r"\(([^)]*)\)")
+
+def cores(side: str) -> list[tuple[str, ...]] | None:
+    """The sizes that one side of a signature names: of "(m,n),()", m and n, and none. None where it is no such text."""
+    opened = [part.split("(") for part in side.replace(" ", "").rstrip(",").split(")")]
+    *parts, last = opened
+    if last != [""] or any(len(part) != 2 or part[0] != ("," if k else "") for k, part in enumerate(parts)):
+        return None
+    found = [tuple(part[1].split(",")) if part[1] else () for part in parts]
+    return found if all(name.isidentifier() for core in found for name in core) else None
 
 
 @dataclass(eq=False)
@@ -27,12 +33,10 @@ class GeneralVectorized:
     dtype: np.dtype[Any] | None = None
 
     def __post_init__(self) -> None:
-        if not SIGNATURE.fullmatch(self.signature):
+        before, arrow, after = self.signature.partition("->")
+        inputs, outputs = cores(before), cores(after)
+        if not arrow or inputs is None or not outputs:
             raise ValueError(f"{self.signature!r} is no signature: '(n),(n)->()' is one of two vectors that gives a number")
-        inputs, outputs = (
-            [tuple(name.strip() for name in core.split(",") if name.strip()) for core in CORE.findall(side)]
-            for side in self.signature.split("->")
-        )
         self.inputs, self.outputs = inputs, outputs
         unknown = {name for core in outputs for name in core} - {name for core in inputs for name in core}
         if unknown:

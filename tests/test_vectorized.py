@@ -211,7 +211,7 @@ def test_several_results():
 
 
 def test_wrong_signatures_and_shapes():
-    for text in ("(n)", "n->()", "(n)->m", ""):
+    for text in ("(n)", "n->()", "(n)->m", "", "(n)(n)->()", "(n)->", "(n,2)->()"):
         with pytest.raises(ValueError, match="no signature"):
             npc.guvectorize(text)(largest_step)
     with pytest.raises(ValueError, match="those of no operand"):
