@@ -21,6 +21,7 @@ from npcompile.settings import config
 from npcompile.tensor_core.loop_ir.activity import activity_of
 from npcompile.tensor_core.loop_ir.adjoint import gradient, is_floating
 from npcompile.tensor_core.loop_ir.buffers import use_buffers
+from npcompile.tensor_core.loop_ir.memory import take_again
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import Policy, Program
 from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
@@ -178,6 +179,7 @@ def differentiated(function: FunctionType, given: Sequence[Any], numbers: Sequen
         verify(program)  # a mistake there would be read as numbers
     made = gradient(program, [k in numbers for k in range(len(kinds))])
     run_passes(made)
+    take_again(made)
     return traced, made
 
 

@@ -77,6 +77,15 @@ class ShapeEnv:
             raise Decline("a random number decides")
         self.guards[guard] = None
 
+    def answer(self, a: Size, relation: str, b: Size) -> bool:
+        """`a == b` or `a < b` for the hints."""
+        left, right = evaluate(a, self.hints), evaluate(b, self.hints)
+        return left == right if relation == "==" else left < right
+
+    def assume_sizes(self, a: Size, relation: str, b: Size) -> None:
+        """That the relation, one of `== != < >=`, holds."""
+        self.assume(compared(source_of_size(a), relation, source_of_size(b)))
+
     def learn(self, size: Size) -> None:
         """The size is at least 0, as a guard says."""
         if isinstance(size, Dim) and len(unknown := [term for term in size.terms if term[0]]) == 1:
@@ -432,10 +441,9 @@ def ask(a: Size, relation: str, b: Size) -> bool:
         return known
     env = env_of(a, b)
     assert env is not None
-    left, right = evaluate(a, env.hints), evaluate(b, env.hints)
-    answer = left == right if relation == "==" else left < right
+    answer = env.answer(a, relation, b)
     opposite = {"==": "!=", "<": ">="}[relation]
-    env.assume(compared(source_of_size(a), relation if answer else opposite, source_of_size(b)))
+    env.assume_sizes(a, relation if answer else opposite, b)
     difference = a - b
     if relation == "<":
         env.learn(-difference - 1 if answer else difference)

@@ -143,15 +143,16 @@ class Statements:
         for kind, names in of.items():
             self.line("  {} {};", c_type(kind), joined(", *" if isinstance(kind, List) else ", ", names))
         for op in walk(self.program.body):
-            if type(op) is Scratch:
-                self.line("  double s{}[{}];", op.result, op.elements)
+            match op:
+                case Scratch():
+                    self.line("  double s{}[{}];", op.result, op.elements)
+                case Alloc(again=True):
+                    self.line("  struct npc_site taken_{} = {{0, 0}};", op.result)
 
     def values(self) -> list[int]:
         found = [param.value for param in self.program.params]
         for op in walk(self.program.body):
-            found += results(op)
-            if type(op) in REGIONS:
-                found += inner(op)
+            found += [*results(op), *(inner(op) if type(op) in REGIONS else ())]
             if isinstance(op, Cfg):
                 found += [arg for block in op.blocks for arg in block.args]
         return list(dict.fromkeys(found))
@@ -465,7 +466,8 @@ class Statements:
         for axis in reversed(range(kind.rank)):
             self.line("  {}.n[{}] = {}; {}.s[{}] = {};", name, axis, self.name(op.sizes[axis]), name, axis, stride)
             stride = c("{}.s[{}] * {}.n[{}]", name, axis, name, axis)
-        self.line("  NPC_ALLOCATE({}, {}, {}, {}, {});", name, c(kind.element.name), kind.rank, stride, int(op.zeroed))
+        where = c("NPC_TAKE({}, taken_{}", name, op.result) if op.again else c("NPC_ALLOCATE({}, {}", name, c(kind.element.name))
+        self.line("  {}, {}, {}, {});", where, kind.rank, stride, int(op.zeroed))
 
     def lists(self, op: NewList | Append, line: int) -> None:
         if Ability.LISTS not in self.target.abilities:

@@ -67,6 +67,8 @@ PRIMITIVES: Mapping[str, str] = {
     "cos": "cos({})",
     **libm.PRIMITIVES,
     "power": "pow({}, {})",
+    "running_maximum": "npc_running_maximum({}, {}, {})",
+    "running_minimum": "npc_running_minimum({}, {}, {})",
     "share_of_maximum": "npc_share_of_maximum({}, {})",
     "share_of_minimum": "npc_share_of_minimum({}, {})",
     "choose": "{} ? {} : {}",
@@ -103,6 +105,8 @@ NPC_INLINE int npc_is_index(npc_i64 i, npc_i64 n) { return (unsigned long long)i
 NPC_INLINE npc_i64 npc_clip(npc_i64 i, npc_i64 n) { i = npc_wrap(i, n); return i < 0 ? 0 : i > n ? n : i; }
 NPC_INLINE double npc_share_of_maximum(double a, double b) { return a == b ? 0.5 : a > b || a != a ? 1.0 : 0.0; }
 NPC_INLINE double npc_share_of_minimum(double a, double b) { return a == b ? 0.5 : b > a || a != a ? 1.0 : 0.0; }
+NPC_INLINE double npc_running_maximum(double a, double count, double b) { return a >= b || a != a ? a : b; }
+NPC_INLINE double npc_running_minimum(double a, double count, double b) { return a <= b || a != a ? a : b; }
 NPC_INLINE int npc_is_finite(double x) { return fabs(x) < NPC_INFINITY; }
 NPC_INLINE double npc_zero_or_multiply(double a, double b) { return a == 0 ? a : a * b; }
 NPC_INLINE double npc_zero_or_divide(double a, double b) { return a == 0 ? a : a / b; }

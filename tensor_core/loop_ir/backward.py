@@ -123,7 +123,7 @@ class Backward:
         match op:
             case Size(_, array) if isinstance(self.type_of(array), List):
                 found = self.from_tape(value)  # it may have grown
-            case Constant() | Let() | Size() | View():
+            case Constant() | Let() | Size() | View() | Alloc():
                 found = self.again(op)
             case Load(_, array, _) if not self.taping.activity.is_written(array):
                 found = self.again(op)
@@ -137,7 +137,7 @@ class Backward:
         self.taped.append(value)
         return self.taping.program.copy(value)
 
-    def again(self, op: Constant | Let | Size | View | Load) -> int:
+    def again(self, op: Constant | Let | Size | View | Load | Alloc) -> int:
         made = self.taping.program.copy(op.result)
         match op:
             case Constant(_, value):
@@ -148,6 +148,9 @@ class Backward:
                 self.prologue.append(Size(made, self.want(array), axis, op.at))
             case Load(_, array, index):
                 self.prologue.append(Load(made, self.want(array), [self.want(i) for i in index], op.at))
+            case Alloc(_, sizes, zeroed):
+                # Of an array that no other iteration has: its elements are taped, and its gradients begin as zeros.
+                self.prologue.append(Alloc(made, [self.want(size) for size in sizes], zeroed, at=op.at))
             case View(_, array, starts, kept, sizes):
                 wanted = [self.want(start) for start in starts], list(kept), [self.want(size) for size in sizes]
                 self.prologue.append(View(made, self.want(array), *wanted, op.at))

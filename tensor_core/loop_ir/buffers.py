@@ -276,7 +276,8 @@ class Buffers:
         return sorted(places) if fits else []
 
     def is_new(self, value: int, own: set[int]) -> bool:
-        return value in self.allocs and value in own
+        """Is it made there, or seen there as a part of another array?"""
+        return (value in self.allocs or value in self.base) and value in own
 
     def buffer(self, kind: Type, sizes: list[int], before: Region) -> int:
         assert isinstance(kind, Memref), kind
@@ -313,7 +314,7 @@ class Buffers:
             for op in part:
                 if isinstance(op, Alloc) and op.result not in kept and all(self.is_seen(size, outside) for size in op.sizes):
                     sizes = [self.before(size, outside, moved) for size in op.sizes]
-                    moved.append(Alloc(op.result, sizes, False, op.at))
+                    moved.append(Alloc(op.result, sizes, False, at=op.at))
                     outside |= {op.result, *sizes}
                     made += self.zeros(op.result, op.at) if op.zeroed else []
                     self.found += 1

@@ -112,6 +112,29 @@ def of_chosen(name: str) -> tuple[Partial, Partial]:
 
 SAME: Final = Partial(lambda emit, g, result, args: g)
 NONE: Final = Partial(lambda emit, g, result, args: emit.number(0.0))
+
+
+def of_running(is_better: str) -> tuple[Partial, Partial, Partial]:
+    """Of running_maximum(a, count, b): equal ones share, so that at the end all that are equal to the result have the same."""
+
+    def share(emit: Emit, args: list[int], at: int, of_equal: int) -> int:
+        a, _, b = args
+        mine = args[at]
+        best = emit("choose", emit(is_better, mine, args[2 - at]), emit.number(1.0), emit.number(0.0))
+        is_nan = emit("not_equal", mine, mine)
+        return emit("choose", is_nan, emit.number(1.0), emit("choose", emit("equal", a, b), of_equal, best))
+
+    def of_former(emit: Emit, g: int, result: int, args: list[int]) -> int:
+        of_equal = emit("divide", args[1], one_plus(emit, args[1]))
+        return emit("multiply", g, share(emit, args, 0, of_equal))
+
+    def of_new(emit: Emit, g: int, result: int, args: list[int]) -> int:
+        of_equal = emit("divide", emit.number(1.0), one_plus(emit, args[1]))
+        return emit("multiply", g, share(emit, args, 2, of_equal))
+
+    return Partial(of_former, (0, 1, 2)), NONE, Partial(of_new, (0, 1, 2))
+
+
 DERIVATIVES: Final[dict[str, tuple[Partial, ...]]] = {
     "add": (SAME, SAME),
     "subtract": (SAME, Partial(lambda emit, g, result, args: emit("negative", g))),
@@ -154,6 +177,8 @@ DERIVATIVES: Final[dict[str, tuple[Partial, ...]]] = {
     "choose": (NONE, where_chosen(True), where_chosen(False)),
     "maximum": of_chosen("maximum"),
     "minimum": of_chosen("minimum"),
+    "running_maximum": of_running("greater"),
+    "running_minimum": of_running("less"),
     **dict.fromkeys(("floor", "ceil", "trunc", "rint", "sign"), (NONE,)),
     "to_f64": (SAME,),
 }

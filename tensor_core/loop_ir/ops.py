@@ -109,11 +109,15 @@ class View(Op):
 
 @dataclass(slots=True)
 class Alloc(Op):
-    """A new array in C order, filled with zeros or not at all."""
+    """A new array in C order, filled with zeros or not at all.
+
+    `again`: where the op runs once more, nobody has the array that it made before, so that may have its memory.
+    """
 
     result: Result
     sizes: list[Value]
     zeroed: bool
+    again: bool = False
     at: Place = NOWHERE
 
 

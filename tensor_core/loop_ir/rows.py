@@ -123,6 +123,9 @@ row("minimum", 2, np.minimum, Rule.FLOATING)
 # How much of a gradient the first operand gets: of equal ones each gets half, and a NaN gets what is its own.
 row("share_of_maximum", 2, lambda a, b: type(a)(0.5 if a == b else float(a > b or a != a)), Rule.FLOATING)
 row("share_of_minimum", 2, lambda a, b: type(a)(0.5 if a == b else float(a < b or a != a)), Rule.FLOATING)
+# The larger of two, the first of which is the result so far of a reduction, and so many of its elements are equal to it.
+row("running_maximum", 3, lambda a, count, b: np.maximum(a, b), Rule.FLOATING)
+row("running_minimum", 3, lambda a, count, b: np.minimum(a, b), Rule.FLOATING)
 row("choose", 3, lambda condition, a, b: a if condition else b, Rule.CHOSEN)
 row("is_finite", 1, lambda a: bool(np.isfinite(a)), Rule.MACHINE, False, BOOL)
 # --- integers, after Checks that the divisor is positive

@@ -76,7 +76,7 @@ class Mirrored:
                     made += [op, View(self.copy(op.result), self.shadow[op.array], op.starts, op.kept, op.sizes, op.at)]
                     continue
                 case Alloc() if self.activity.has_shadow(op.result):
-                    made += [op, Alloc(self.copy(op.result), op.sizes, True, op.at)]
+                    made += [op, Alloc(self.copy(op.result), op.sizes, True, at=op.at)]
                     continue
                 case NewList() if self.activity.has_shadow(op.result):
                     made += [op, NewList(self.copy(op.result), op.at)]

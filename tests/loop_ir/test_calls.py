@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npcompile.numpy_shim.registry import FUNCTIONS, METHODS
 from npcompile.tensor_core.loop_ir.ops import Policy
 from npcompile.tracer.loop_ir.abstract import Unsupported
-from npcompile.tracer.loop_ir.calls import FUNCTIONS, METHODS
+from npcompile.tracer.loop_ir.calls import FUNCTIONS as OF_NUMBERS
 from npcompile.tracer.loop_ir.front_end import trace
 
 OPERANDS = ("x", "1.5", "2", "(2.0, 3.0)", "None")
-CALLED = [("F({})", named) for named in FUNCTIONS] + [(f"x.{name}({{}})", None) for name in METHODS]
+CALLED = [("F({})", named) for named in {**FUNCTIONS, **OF_NUMBERS}] + [(f"x.{name}({{}})", None) for name in METHODS]
 
 
 @pytest.mark.parametrize("called, named", CALLED, ids=[getattr(named, "__name__", text[2:-4]) for text, named in CALLED])

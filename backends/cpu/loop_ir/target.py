@@ -79,6 +79,19 @@ static __attribute__((noinline, unused)) npc_array* npc_allocate(
   npc_array* const made = npc_allocate(frame, NPC_OF_##kind, rank, a.n, bytes, zeroed); \\
   if (!made) return {OUT_OF_MEMORY}; \\
   a.data = made->data; a.owner = (npc_i64)made; a.is_view = 0; }}
+/* An array of a site, whose memory the site's next one takes if that is enough. */
+struct npc_site {{ npc_array* array; npc_i64 room; }};
+static __attribute__((noinline, unused)) int npc_take(struct npc_frame* frame, struct npc_site* site, int kind, npc_i64 bytes) {{
+  const npc_i64 elements = bytes / 4 + 1; /* twice as many, of eight bytes each */
+  site->array = npc_allocate(frame, kind, 1, &elements, 0, 0);
+  site->room = bytes * 2;
+  return site->array != 0;
+}}
+#define NPC_TAKE(a, site, rank, bytes, zeroed) {{ \\
+  const npc_i64 wanted = bytes; \\
+  if ((!site.array || wanted > site.room) && !npc_take(frame, &site, NPC_OF_F64, wanted)) return {OUT_OF_MEMORY}; \\
+  a.data = site.array->data; a.owner = (npc_i64)site.array; a.is_view = 0; \\
+  if (zeroed) memset(a.data, 0, wanted); }}
 static __attribute__((noinline, unused)) int npc_grow(struct npc_list* list) {{
   const npc_i64 capacity = list->capacity ? 2 * list->capacity : 16;
   char* const data = rt->scratch(8 * capacity);

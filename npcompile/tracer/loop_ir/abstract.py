@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from types import ModuleType
+from types import EllipsisType, ModuleType
 from typing import TypeAlias
+
+import numpy as np
 
 from npcompile.tensor_core.loop_ir.states import ErrorState, Fixed, RangeIterator, Recipe, TupleOf, Use
 from npcompile.tensor_core.loop_ir.types import Type
@@ -28,7 +30,7 @@ class Mark(Enum):
 
 
 # What a program may name: modules, functions, classes, and constants that are not numbers.
-Named: TypeAlias = ModuleType | Callable[..., object] | str | Mark | None
+Named: TypeAlias = ModuleType | Callable[..., object] | str | np.dtype | EllipsisType | Mark | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +49,37 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Tuple:
+    """A tuple, or a list that nobody changes."""
+
     items: tuple[Abstract, ...]
+    is_list: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A slice with step 1: None where a bound is left out."""
+    """A slice: None where a bound is left out."""
 
     start: Abstract | None
     stop: Abstract | None
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """An axis of a Seen array: elements at `start + step * k` of an axis of the array that it shows."""
+
+    axis: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A view that no op of the IR makes: axes in another order, new ones (None), or with steps. It is read when it is used."""
+
+    array: int
+    starts: tuple[int, ...]  # where each axis of the array begins
+    axes: tuple[Along | None, ...]
+    lengths: tuple[int, ...]  # of the axes that are not new
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +113,7 @@ class Iterating:
 class Method:
     """An attribute that is called next."""
 
-    receiver: Value
+    receiver: Value | Seen
     name: str
 
 
@@ -108,7 +132,7 @@ class EnteredErrorState:
 
 
 Abstract: TypeAlias = (
-    Value | Known | Tuple | Slice | Range | Enumerate | Zip | Iterating | Method | NewErrorState | EnteredErrorState
+    Value | Known | Tuple | Slice | Seen | Range | Enumerate | Zip | Iterating | Method | NewErrorState | EnteredErrorState
 )
 Key: TypeAlias = tuple["Type | Named | int | str | ErrorState | Key", ...]
 
@@ -124,6 +148,8 @@ def leaves(x: Abstract) -> Iterator[int]:
             for bound in (start, stop):
                 if bound is not None:
                     yield from leaves(bound)
+        case Seen(array, starts, _, lengths):
+            yield from (array, *starts, *lengths)
         case Range(start, _, length):
             yield from (start, length)
         case Enumerate(start, over):
@@ -138,7 +164,7 @@ def leaves(x: Abstract) -> Iterator[int]:
             yield from leaves(over)
             yield from (length, taken)
         case Method(receiver):
-            yield receiver.value
+            yield from leaves(receiver)
 
 
 def rebuilt(x: Abstract, values: Iterator[int]) -> Abstract:
@@ -147,9 +173,12 @@ def rebuilt(x: Abstract, values: Iterator[int]) -> Abstract:
         case Value():
             return Value(next(values))
         case Tuple(items):
-            return Tuple(tuple(rebuilt(item, values) for item in items))
-        case Slice(start, stop):
-            return Slice(*(bound and rebuilt(bound, values) for bound in (start, stop)))
+            return Tuple(tuple(rebuilt(item, values) for item in items), x.is_list)
+        case Slice(start, stop, step):
+            first = start and rebuilt(start, values)
+            return Slice(first, stop and rebuilt(stop, values), step)
+        case Seen(_, starts, axes, lengths):
+            return Seen(next(values), tuple(next(values) for _ in starts), axes, tuple(next(values) for _ in lengths))
         case Range(_, step, _):
             return Range(next(values), step, next(values))
         case Enumerate(_, over):
@@ -157,12 +186,12 @@ def rebuilt(x: Abstract, values: Iterator[int]) -> Abstract:
         case Zip(parts):
             return Zip(tuple(rebuilt(part, values) for part in parts))
         case Iterating(Range(_, step, _), _, _):
-            first, count = next(values), next(values)
-            return Iterating(Range(first, step, count), count, next(values))
+            begin, count = next(values), next(values)
+            return Iterating(Range(begin, step, count), count, next(values))
         case Iterating(over, _, _):
             return Iterating(rebuilt(over, values), next(values), next(values))
-        case Method(_, name):
-            return Method(Value(next(values)), name)
+        case Method(receiver, name):
+            return Method(rebuilt(receiver, values), name)  # type: ignore[arg-type]
     return x
 
 
@@ -174,9 +203,11 @@ def key_of(x: Abstract, types: list[Type]) -> Key:
         case Known(named):
             return ("known", named if isinstance(named, str | Mark) else id(named))
         case Tuple(items):
-            return ("tuple", *(key_of(item, types) for item in items))
-        case Slice(start, stop):
-            return ("slice", *(key_of(bound, types) if bound is not None else () for bound in (start, stop)))
+            return ("list" if x.is_list else "tuple", *(key_of(item, types) for item in items))
+        case Slice(start, stop, step):
+            return ("slice", step, *(key_of(bound, types) if bound is not None else () for bound in (start, stop)))
+        case Seen(array, _, axes):
+            return ("seen", types[array], *((each.axis, each.step) if each is not None else () for each in axes))
         case Range(_, step, _):
             return ("range", step)
         case Enumerate(_, over):
@@ -186,7 +217,7 @@ def key_of(x: Abstract, types: list[Type]) -> Key:
         case Iterating(over, _, _):
             return ("iterator", key_of(over, types))
         case Method(receiver, name):
-            return ("method", name, types[receiver.value])
+            return ("method", name, key_of(receiver, types))
         case NewErrorState(modes):
             return ("new error state", modes)
         case EnteredErrorState(modes):
@@ -200,7 +231,7 @@ def recipe_of(x: Abstract) -> Recipe:
             return Use(value)
         case Known(None):
             return Fixed(None)
-        case Tuple(items):
+        case Tuple(items, is_list=False):
             return TupleOf(tuple(map(recipe_of, items)))
         case Iterating(Range(start, step, _), length, taken):
             return RangeIterator(start, step, length, taken)

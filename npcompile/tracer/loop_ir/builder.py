@@ -25,14 +25,15 @@ from npcompile.tensor_core.loop_ir.ops import (
     Poll,
     Program,
 )
-from npcompile.tensor_core.loop_ir.rows import result_type, sets_flags
+from npcompile.tensor_core.loop_ir.rows import MEANINGS, result_type, sets_flags
 from npcompile.tensor_core.loop_ir.states import Literal, Mode, Slot
-from npcompile.tensor_core.loop_ir.types import BOOL, FLOAT, PYTHON, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import BOOL, FLOAT, INT, PYTHON, Scalar, Type
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.loop_ir.abstract import Abstract, EnteredErrorState, Key, Unsupported, key_of, leaves, rebuilt, recipe_of
 from npcompile.tracer.loop_ir.sources import Same, Source
 
-MOST_BLOCKS = 400
+MOST_BLOCKS = 1600
+OF_SIZES = ("add", "subtract", "multiply", "span", "clip_bound", "wrap_index", "least")  # what sizes are computed with
 
 
 @dataclass(slots=True)
@@ -97,6 +98,8 @@ class Builder:
     constants: dict[int, Literal] = field(default_factory=dict)
     block: Block = field(default_factory=lambda: Block(0, [], []))
     names: dict[tuple[int, str], Same] = field(default_factory=dict)  # what was read from outside
+    hints: dict[int, int] = field(default_factory=dict)  # what integers are in the first call, where that is known
+    shapes: dict[int, tuple[int | None, ...]] = field(default_factory=dict)  # of arrays
     fresh: set[int] = field(default_factory=set)  # arrays that an operation has made, and nobody else refers to
     has_arrays: bool = False  # are there, in loops, statements about whole arrays of a size that is not known here?
     has_products: bool = False  # with matrices?
@@ -138,6 +141,8 @@ class Builder:
         result = self.new(Scalar(PYTHON[type(value)]))
         self.emit(Constant(result, value, self.at))
         self.constants[result] = value
+        if type(value) is int:
+            self.hints[result] = value
         return result
 
     def let(self, op: str, *args: int) -> int:
@@ -147,7 +152,12 @@ class Builder:
         result = self.new(kind)
         self.emit(Let(result, op, list(args), self.at))
         self.flagged |= sets_flags(op, kind)
+        if op in OF_SIZES and kind == INT and all(arg in self.hints for arg in args):
+            self.hints[result] = int(MEANINGS[op](*(self.hints[arg] for arg in args)).real)
         return result
+
+    def size_hint(self, array: int, axis: int) -> int | None:
+        return self.shapes[array][axis] if array in self.shapes else None
 
     # --- leaving
 
@@ -251,6 +261,7 @@ class Builder:
         def renamed(x: Abstract, hint: str) -> Abstract:
             values = [self.new(self.type(value), hint or self.program.names.get(value, "")) for value in leaves(x)]
             block.args += values
+            self.shapes.update({new: self.shapes[old] for old, new in zip(leaves(x), values) if old in self.shapes})
             return rebuilt(x, iter(values))
 
         def of(frame: Frame) -> Frame:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
+from types import EllipsisType, ModuleType
 from typing import Final, TypeAlias
 
 import numpy as np
 
+from npcompile.numpy_shim import registry
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.loop_ir.ops import FP_ERRORS, Append, Call, NewList
 from npcompile.tensor_core.loop_ir.rows import ROWS, Rule
@@ -16,7 +17,7 @@ from npcompile.tensor_core.loop_ir.states import ErrorState, Mode
 from npcompile.tensor_core.loop_ir.types import F64, Kind, List, Memref, Scalar
 from npcompile.tensor_core.op import OPS, Op
 from npcompile.tensor_core.transforms.decompose import composition
-from npcompile.tracer.loop_ir import arrays, indexing, numbers
+from npcompile.tracer.loop_ir import indexing, numbers, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
     Enumerate,
@@ -25,6 +26,8 @@ from npcompile.tracer.loop_ir.abstract import (
     Named,
     NewErrorState,
     Range,
+    Seen,
+    Slice,
     Tuple,
     Unsupported,
     Value,
@@ -62,6 +65,20 @@ def value_of(x: Abstract) -> int:
     if not isinstance(x, Value):
         raise Unsupported(f"an argument that is a {type(x).__name__}")
     return x.value
+
+
+def constant(b: Builder, value: object) -> Abstract:
+    match value:
+        case bool() | int() | float() | complex() if not isinstance(value, int) or -(2**63) <= value < 2**63:
+            return Value(b.constant(value))
+        case None | str() | EllipsisType():
+            return Known(value)
+        case tuple():
+            return Tuple(tuple(constant(b, item) for item in value))
+        case slice(start=None | int(), stop=None | int(), step=None | int()):
+            start, stop = (None if x is None else constant(b, x) for x in (value.start, value.stop))
+            return Slice(start, stop, 1 if value.step is None else value.step)
+    raise Unsupported(f"the constant {value!r}")
 
 
 def array_of(b: Builder, x: Abstract) -> tuple[int, Memref]:
@@ -128,6 +145,10 @@ def length(b: Builder, args: Arguments) -> Abstract:
     x = only(args)
     if isinstance(x, Tuple):
         return Value(b.constant(len(x.items)))
+    if isinstance(x, Seen):
+        return Value(
+            dict(zip([each for each in x.axes if each is not None], x.lengths))[x.axes[0]] if x.axes[0] else b.constant(1)
+        )
     if not isinstance(b.type(value_of(x)), Memref | List):
         raise Unsupported("len of this")
     return Value(indexing.size(b, value_of(x)))
@@ -163,19 +184,20 @@ def of_number(rule: Callable[[Builder, int], int]) -> Function:
     return call
 
 
+def absolute(b: Builder, args: Arguments) -> Abstract:
+    x = only(args)
+    if b.aborts and statements.is_about_arrays(b, x):
+        return statements.unary(b, "abs", x)
+    return Value(numbers.absolute(b, value_of(x)))
+
+
 def ufunc(op: str) -> Function:
     """One of NumPy's, of numbers and of arrays."""
 
     def rule(b: Builder, values: list[int]) -> int:
         return b.let(op, *(numbers.as_f64(b, value) for value in values))
 
-    return lambda b, args: of_elements(b, rule, args)
-
-
-def of_elements(b: Builder, rule: arrays.Rule, args: Arguments) -> Abstract:
-    if b.aborts and any(arrays.is_array(b, x) for x in args):
-        return arrays.elementwise(b, rule, args)
-    return Value(rule(b, [value_of(x) for x in args]))
+    return lambda b, args: Value(rule(b, [value_of(x) for x in args]))
 
 
 def of_python(op: str) -> Function:
@@ -194,7 +216,7 @@ def square(b: Builder, args: Arguments) -> Abstract:
         (value,) = (numbers.as_f64(b, value) for value in values)
         return b.let("multiply", value, value)
 
-    return of_elements(b, rule, args)
+    return Value(rule(b, [value_of(x) for x in args]))
 
 
 def extreme(symbol: str) -> Function:
@@ -212,77 +234,17 @@ def extreme(symbol: str) -> Function:
     return call
 
 
-def ones(b: Builder, args: Arguments) -> Abstract:
-    return arrays.filled(b, sizes_of(b, only(args)), b.constant(1.0))
-
-
-def full(b: Builder, args: Arguments) -> Abstract:
-    require_count(args, 2, 2)
-    return arrays.filled(b, sizes_of(b, args[0]), value_of(args[1]))
-
-
-def filled_like(value: float) -> Function:
-    def make(b: Builder, args: Arguments) -> Abstract:
-        x = only(args)
-        array, kind = array_of(b, x)
-        if kind.element is not Kind.F64:
-            raise Unsupported("an array like one that is not of float64")
-        return arrays.filled(b, arrays.shape_of(b, array), b.constant(value))
-
-    return aborting(make)
-
-
-def aborting(rule: Function) -> Function:
-    """What only programs that abort may call."""
-
-    def call(b: Builder, args: Arguments) -> Abstract:
-        if not b.aborts:
-            raise Unsupported("a statement about whole arrays")
-        return rule(b, args)
-
-    return call
-
-
-def array(b: Builder, args: Arguments) -> Abstract:
-    x = only(args)
-    return arrays.of_items(b, x.items) if isinstance(x, Tuple) else copied(b, args)
-
-
-def copied(b: Builder, args: Arguments) -> Abstract:
-    x = only(args)
-    array_of(b, x)
-    return arrays.copy(b, x)
-
-
-def total(b: Builder, args: Arguments) -> Abstract:
-    x = only(args)
-    array_of(b, x)
-    return arrays.total(b, x)
-
-
-def mean(b: Builder, args: Arguments) -> Abstract:
-    x = only(args)
-    array_of(b, x)
-    return arrays.mean(b, x)
-
-
 def dot(b: Builder, args: Arguments) -> Abstract:
     require_count(args, 2, 2)
     return matmul(b, *args)
 
 
-METHODS: Final[Mapping[str, Function]] = {
-    "sum": aborting(total),
-    "mean": aborting(mean),
-    "copy": aborting(copied),
-    "dot": dot,
-}
 FUNCTIONS: Final[dict[Named, Function]] = {
     range: make_range,
     enumerate: enumerate_,
     zip: zip_,
     len: length,
-    abs: of_number(numbers.absolute),
+    abs: absolute,
     float: of_number(numbers.to_float),
     np.empty_like: empty_like,
     np.empty: new_array(False),
@@ -290,16 +252,8 @@ FUNCTIONS: Final[dict[Named, Function]] = {
     max: extreme(">"),
     min: extreme("<"),
     np.square: square,
-    **dict.fromkeys((np.abs, np.fabs), ufunc("absolute")),
-    np.ones: aborting(ones),
-    np.full: aborting(full),
-    np.zeros_like: filled_like(0.0),
-    np.ones_like: filled_like(1.0),
-    np.array: aborting(array),
-    np.copy: aborting(copied),
-    np.sum: aborting(total),
-    np.mean: aborting(mean),
     np.dot: dot,
+    **dict.fromkeys((np.abs, np.fabs), ufunc("absolute")),
     **{getattr(np, name): ufunc(name) for name in UFUNCS},
     **{getattr(math, name): of_python(row) for name, row in OF_MATH.items()},
 }
@@ -316,7 +270,7 @@ def of_row(op: Op) -> Function:
             made[node] = number_of(b, node, made)
         return made[graph.outputs[0]]
 
-    return lambda b, args: of_elements(b, rule, args)
+    return lambda b, args: Value(rule(b, [value_of(x) for x in args]))
 
 
 def number_of(b: Builder, node: Node, made: Mapping[Node, int]) -> int:
@@ -334,6 +288,7 @@ def add_row(op: Op) -> None:
 
 
 OPS.for_each(add_row)
+OF_OBJECTS: Final = (range, enumerate, zip, len, float, max, min)
 
 
 def call(b: Builder, function: Abstract, args: Arguments, names: tuple[str, ...] = ()) -> Abstract:
@@ -342,16 +297,29 @@ def call(b: Builder, function: Abstract, args: Arguments, names: tuple[str, ...]
         case Known(named) if named is np.errstate:
             if len(names) == len(args):
                 return NewErrorState(modes_of(args, names))
+        case Known(named) if is_statement(b, named, args, names):
+            positional = len(args) - len(names)
+            return statements.function(b, named, args[:positional], dict(zip(names, args[positional:])))
         case Known(named) if not names and (rule := FUNCTIONS.get(named)) is not None:
             if isinstance(named, np.ufunc):
                 require_count(args, named.nin, named.nin)
             return rule(b, args)
-        case Method(receiver, "append") if isinstance(b.type(receiver.value), List) and len(args) == 1:
-            append(b, receiver.value, value_of(args[0]))
+        case Method(Value(items), "append") if isinstance(b.type(items), List) and len(args) == 1:
+            append(b, items, value_of(args[0]))
             return Known(None)
-        case Method(receiver, name) if isinstance(b.type(receiver.value), Memref) and not names and name in METHODS:
-            return METHODS[name](b, [receiver, *args])
+        case Method(receiver, name) if b.aborts and statements.is_about_arrays(b, receiver):
+            positional = len(args) - len(names)
+            return statements.method(b, receiver, name, args[:positional], dict(zip(names, args[positional:])))
     raise Unsupported(f"a call of {getattr(function.named, '__name__', function) if isinstance(function, Known) else function}")
+
+
+def is_statement(b: Builder, named: Named, args: Arguments, names: tuple[str, ...]) -> bool:
+    """Is a call of one of NumPy's functions about arrays: does it take or make some?"""
+    if not b.aborts or named not in registry.FUNCTIONS or named in OF_OBJECTS:
+        return False
+    if named in (np.zeros, np.empty) and len(args) == 1 and not names:
+        return False  # memory of the IR's own
+    return bool(names) or named not in FUNCTIONS or any(statements.is_about_arrays(b, x) for x in args)
 
 
 def modes_of(args: Arguments, names: tuple[str, ...]) -> ErrorState:
@@ -383,7 +351,7 @@ def named(b: Builder, source: ModuleAttribute) -> Abstract:
     found = b.read(source)
     if isinstance(found, float):
         return Value(b.constant(found))
-    if not callable(found) and not isinstance(found, ModuleType):
+    if not callable(found) and not isinstance(found, ModuleType | None):
         raise Unsupported(f"{source.module.__name__}.{source.name}")
     return Known(found)
 
@@ -391,7 +359,7 @@ def named(b: Builder, source: ModuleAttribute) -> Abstract:
 def attribute(b: Builder, x: Abstract, name: str) -> Abstract:
     """`x.name`."""
     match x:
-        case Known(ModuleType() as module) if module in (np, math):
+        case Known(ModuleType() as module) if module in (np, np.linalg, math):
             return named(b, ModuleAttribute(module, name))
         case Value(array) if isinstance(kind := b.type(array), Memref):
             match name:
@@ -401,16 +369,19 @@ def attribute(b: Builder, x: Abstract, name: str) -> Abstract:
                     return Value(indexing.count(b, array))
                 case "ndim":
                     return Value(b.constant(kind.rank))
+    if b.aborts and statements.is_about_arrays(b, x):
+        return statements.attribute(b, x, name)
     raise Unsupported(f"the attribute {name}")
 
 
 def matmul(b: Builder, left: Abstract, right: Abstract) -> Abstract:
-    """`left @ right` of two vectors, after a Check that they are equally long."""
-    (x, one), (y, other) = array_of(b, left), array_of(b, right)
-    if b.aborts and (one.element, one.rank, other.element, other.rank) == (Kind.F64, 2, Kind.F64, 1):
-        return arrays.product(b, x, y)
-    if (one.element, one.rank, other.element, other.rank) != (Kind.F64, 1, Kind.F64, 1):
+    """`left @ right`: of two vectors after a Check that they are equally long."""
+    kinds = [b.type(x.value) if isinstance(x, Value) else None for x in (left, right)]
+    if not all(isinstance(kind, Memref) and (kind.element, kind.rank) == (Kind.F64, 1) for kind in kinds):
+        if b.aborts:
+            return statements.binary(b, "@", left, right)
         raise Unsupported("a product that is not of two vectors")
+    x, y = value_of(left), value_of(right)
     b.check(b.let("equal", indexing.size(b, x), indexing.size(b, y)))
     result = b.new(F64)
     b.emit(Call(result, "dot", [x, y], b.at))

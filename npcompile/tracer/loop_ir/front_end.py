@@ -7,7 +7,7 @@ raises Unsupported with the user's line.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType, ModuleType
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ import numpy as np
 from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Param, Place, Policy, Program, Return
 from npcompile.tensor_core.loop_ir.types import Kind, List, Type, type_of
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.loop_ir import arrays, calls, indexing, inlining, iteration, numbers
+from npcompile.tracer.loop_ir import calls, indexing, inlining, iteration, numbers, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
     EnteredErrorState,
@@ -26,6 +26,7 @@ from npcompile.tracer.loop_ir.abstract import (
     Method,
     NewErrorState,
     Range,
+    Seen,
     Slice,
     Tuple,
     Unsupported,
@@ -107,6 +108,8 @@ class FrontEnd:
             slot = k if k < len(arguments) else len(arguments) - k - 1
             value = b.new(typed(argument), entry.facts.slots[slot] if slot >= 0 else self.inputs[-slot - 1].name)
             b.program.params.append(Param(value, slot if slot >= 0 else None))
+            if isinstance(argument, np.ndarray):
+                b.shapes[value] = argument.shape
             entry.locals[slot] = Value(value)
         b.block.label = b.program.new_label()
         b.blocks.append(b.block)
@@ -165,7 +168,7 @@ class FrontEnd:
             return
         if not b.aborts:
             raise Unsupported(f"the global {source.name}")
-        b.frame.stack.append(constant(b, b.read(source)))
+        b.frame.stack.append(calls.constant(b, b.read(source)))
 
 
 Rule: TypeAlias = Callable[[FrontEnd, Builder, Instruction], None]
@@ -214,20 +217,7 @@ def delete_fast(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 @handles("LOAD_CONST")
 def load_const(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    b.frame.stack.append(constant(b, i.argval))
-
-
-def constant(b: Builder, value: object) -> Abstract:
-    match value:
-        case bool() | int() | float() | complex() if not isinstance(value, int) or -(2**63) <= value < 2**63:
-            return Value(b.constant(value))
-        case None | str():
-            return Known(value)
-        case tuple():
-            return Tuple(tuple(constant(b, item) for item in value))
-        case slice(start=None | int(), stop=None | int(), step=None):
-            return Slice(*(None if x is None else constant(b, x) for x in (value.start, value.stop)))
-    raise Unsupported(f"the constant {value!r}")
+    b.frame.stack.append(calls.constant(b, i.argval))
 
 
 @handles("LOAD_GLOBAL")
@@ -281,19 +271,15 @@ def build_tuple(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("UNPACK_SEQUENCE")
 def unpack_sequence(front: FrontEnd, b: Builder, i: Instruction) -> None:
     x = b.frame.stack.pop()
-    if not isinstance(x, Tuple) or len(x.items) != i.arg:
-        raise Unsupported("unpacking of this")
-    b.frame.stack += reversed(x.items)
+    b.frame.stack += reversed(iteration.items_of(b, x, i.arg))
 
 
 @handles("BUILD_LIST")
 def build_list(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    if i.arg:
-        if not b.aborts:
-            raise Unsupported("a list that does not begin empty")
-        build_tuple(front, b, i)  # np.array takes it, and nobody else
-        return
-    b.frame.stack.append(calls.new_list(b, front.element))
+    if i.arg and not b.aborts:
+        raise Unsupported("a list that does not begin empty")
+    items = b.frame.stack[len(b.frame.stack) - i.arg :]
+    b.frame.stack[len(b.frame.stack) - i.arg :] = [Tuple(tuple(items), True) if items else calls.new_list(b, front.element)]
 
 
 @handles("LIST_EXTEND")
@@ -301,19 +287,21 @@ def list_extend(front: FrontEnd, b: Builder, i: Instruction) -> None:
     items = b.frame.stack.pop()
     if not b.aborts or not isinstance(items, Tuple) or i.arg != 1:
         raise Unsupported("a list that is made of another object")
-    b.frame.stack[-1] = items  # as above: it was empty
+    b.frame.stack[-1] = replace(items, is_list=True)  # it was empty
 
 
 @handles("BUILD_SLICE")
 def build_slice(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    if i.arg != 2:
-        raise Unsupported("a slice with a step")
-    make_slice(b)
+    step = numbers_of(b.frame.stack.pop())[0] if i.arg == 3 else None
+    make_slice(b, 1 if step is None else b.constants.get(step))
 
 
-def make_slice(b: Builder) -> None:
-    stop, start = b.frame.stack.pop(), b.frame.stack.pop()
-    b.frame.stack.append(Slice(*(None if x == Known(None) else x for x in (start, stop))))
+def make_slice(b: Builder, step: object = 1) -> None:
+    last, first = b.frame.stack.pop(), b.frame.stack.pop()
+    if not isinstance(step, int) or not (step == 1 or b.aborts):
+        raise Unsupported("a slice with a step that is not constant")
+    start, stop = (None if x == Known(None) else x for x in (first, last))
+    b.frame.stack.append(Slice(start, stop, step))
 
 
 @handles("BINARY_SLICE")
@@ -325,15 +313,23 @@ def binary_slice(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("BINARY_SUBSCR")
 def binary_subscr(front: FrontEnd, b: Builder, i: Instruction) -> None:
     key, x = b.frame.stack.pop(), b.frame.stack.pop()
-    b.frame.stack.append(indexing.element(b, x, key))
+    if b.aborts and statements.is_about_arrays(b, x) and not isinstance(x, Tuple) and not statements.is_plain(b, x, key):
+        result: Abstract = statements.item(b, x, key)
+    else:
+        result = indexing.element(b, x, key)
+    b.frame.stack.append(result)
 
 
 @handles("STORE_SUBSCR")
 def store_subscr(front: FrontEnd, b: Builder, i: Instruction) -> None:
     key, x, value = b.frame.stack.pop(), b.frame.stack.pop(), b.frame.stack.pop()
     parts = indexing.parts_of(key)
-    if b.aborts and arrays.is_array(b, x) and not indexing.is_element(b, x, parts):
-        arrays.store(b, x, parts, value)
+    if (
+        b.aborts
+        and statements.is_about_arrays(b, x)
+        and not (statements.is_plain(b, x, key) and indexing.is_element(b, x, parts))
+    ):
+        statements.set_item(b, x, key, value)
     else:
         indexing.store(b, x, key, calls.value_of(value))
 
@@ -352,8 +348,8 @@ def binary_op(front: FrontEnd, b: Builder, i: Instruction) -> None:
     right, left = b.frame.stack.pop(), b.frame.stack.pop()
     if i.argval == "@":
         result = calls.matmul(b, left, right)
-    elif b.aborts and (arrays.is_array(b, left) or arrays.is_array(b, right)):
-        result = arrays.binary(b, i.argval, left, right)
+    elif b.aborts and statements.is_about_arrays(b, left, right):
+        result = statements.binary(b, i.argval, left, right)
     else:
         result = Value(numbers.binary(b, i.argval, *numbers_of(left, right)))
     b.frame.stack.append(result)
@@ -362,22 +358,36 @@ def binary_op(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("COMPARE_OP")
 def compare_op(front: FrontEnd, b: Builder, i: Instruction) -> None:
     right, left = b.frame.stack.pop(), b.frame.stack.pop()
-    b.frame.stack.append(Value(numbers.compare(b, i.argval, *numbers_of(left, right))))
+    if b.aborts and statements.is_about_arrays(b, left, right):
+        result = statements.compare(b, i.argval, left, right)
+    else:
+        result = Value(numbers.compare(b, i.argval, *numbers_of(left, right)))
+    b.frame.stack.append(result)
 
 
 @handles("UNARY_NEGATIVE")
 def unary_negative(front: FrontEnd, b: Builder, i: Instruction) -> None:
     x = b.frame.stack.pop()
-    if b.aborts and arrays.is_array(b, x):
-        result = arrays.elementwise(b, lambda b, args: numbers.negative(b, *args), (x,))
+    if b.aborts and statements.is_about_arrays(b, x):
+        result = statements.unary(b, "-", x)
     else:
         result = Value(numbers.negative(b, calls.value_of(x)))
     b.frame.stack.append(result)
 
 
+@handles("UNARY_INVERT")
+def unary_invert(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    x = b.frame.stack.pop()
+    if not b.aborts or not statements.is_about_arrays(b, x):
+        raise Unsupported("the operator ~ of a number")
+    result = statements.unary(b, "~", x)
+    b.frame.stack.append(result)
+
+
 @handles("UNARY_NOT")
 def unary_not(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    b.frame.stack.append(Value(b.let("logical_not", calls.value_of(b.frame.stack.pop()))))
+    result = Value(b.let("logical_not", calls.value_of(b.frame.stack.pop())))
+    b.frame.stack.append(result)
 
 
 # --- attributes and calls
@@ -385,13 +395,15 @@ def unary_not(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 @handles("LOAD_ATTR")
 def load_attr(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    b.frame.stack.append(calls.attribute(b, b.frame.stack.pop(), i.argval))
+    result = calls.attribute(b, b.frame.stack.pop(), i.argval)
+    b.frame.stack.append(result)
 
 
 @handles("LOAD_METHOD")
 def load_method(front: FrontEnd, b: Builder, i: Instruction) -> None:
     x = b.frame.stack.pop()
-    if isinstance(x, Value) and (isinstance(b.type(x.value), List) or b.aborts and i.argval in calls.METHODS):
+    is_list = isinstance(x, Value) and isinstance(b.type(x.value), List)
+    if isinstance(x, Value | Seen) and (is_list or b.aborts and statements.is_about_arrays(b, x)):
         push_callable(b, i, Method(x, i.argval))
     else:
         push_callable(b, i, calls.attribute(b, x, i.argval))
@@ -410,7 +422,7 @@ def call(front: FrontEnd, b: Builder, i: Instruction) -> None:
         stack.append(Known(None))
         return
     if isinstance(function, Known) and inlining.is_users(function.named) and b.aborts:
-        b.frame, front.is_elsewhere = inlining.entered(b, function.named, args, i.argval, constant), True
+        b.frame, front.is_elsewhere = inlining.entered(b, function.named, args, i.argval, calls.constant), True
         return
     # The result is on the stack before a Point may follow: an append is the last thing that its call does.
     stack.append(Known(None))

@@ -14,6 +14,8 @@ from npcompile.tracer.loop_ir.numbers import kind_of, to_index
 def size(b: Builder, array: int, axis: int = 0) -> int:
     result = b.new(INT, "n")
     b.emit(Size(result, array, axis, b.at))
+    if (known := b.size_hint(array, axis)) is not None:
+        b.hints[result] = known
     return result
 
 
@@ -55,7 +57,7 @@ def bound(b: Builder, x: Abstract | None, length: int, default: int) -> int:
 
 
 def parts_of(key: Abstract) -> Sequence[Abstract]:
-    return key.items if isinstance(key, Tuple) else (key,)
+    return key.items if isinstance(key, Tuple) and not key.is_list else (key,)
 
 
 def is_element(b: Builder, x: Abstract, parts: Sequence[Abstract]) -> bool:
@@ -106,7 +108,7 @@ def view(b: Builder, array: int, kind: Memref, keys: Sequence[Abstract], is_insi
             case Value(index):
                 starts.append(index if is_inside else checked_index(b, index, length))
                 kept.append(False)
-            case Slice(low, high):
+            case Slice(low, high, 1):
                 start = bound(b, low, length, zero := b.constant(0))
                 stop = bound(b, high, length, length)
                 starts.append(start)
@@ -116,8 +118,16 @@ def view(b: Builder, array: int, kind: Memref, keys: Sequence[Abstract], is_insi
                 raise Unsupported("an index of an array that is neither an integer nor a slice")
     # A part of C order is in C order where only leading axes are cut.
     whole = all(isinstance(key, Slice) and key.start is key.stop is None for key in keys[1 + kept.index(True) :])
-    result = b.new(Memref(kind.element, sum(kept), kind.contiguous and whole and all(kept[kept.index(True) :]), kind.writeable))
+    return part(b, array, kind, starts, kept, sizes, whole and all(kept[kept.index(True) :]))
+
+
+def part(
+    b: Builder, array: int, kind: Memref, starts: list[int], kept: list[bool], sizes: list[int], in_order: bool = False
+) -> Value:
+    """The elements from `starts` on, so many along the kept axes. `in_order`: are they in C order where the array's are?"""
+    result = b.new(Memref(kind.element, sum(kept), kind.contiguous and in_order, kind.writeable))
     b.emit(View(result, array, starts, kept, sizes, b.at))
+    b.shapes[result] = tuple(b.hints.get(size) for size in sizes)
     return Value(result)
 
 
@@ -151,5 +161,6 @@ def empty(b: Builder, sizes: Sequence[int], zeroed: bool, element: Kind = Kind.F
     for each in sizes:
         b.check(b.let("greater_equal", each, b.constant(0)))
     result = b.new(Memref(element, len(sizes), contiguous=True, writeable=True, owned=not b.aborts))  # else two versions
-    b.emit(Alloc(result, list(sizes), zeroed, b.at))
+    b.emit(Alloc(result, list(sizes), zeroed, at=b.at))
+    b.shapes[result] = tuple(b.hints.get(size) for size in sizes)
     return Value(result)

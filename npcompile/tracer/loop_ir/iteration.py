@@ -43,3 +43,14 @@ def item_of(b: Builder, over: Abstract, place: int) -> Abstract:
         case Zip(parts):
             return Tuple(tuple(item_of(b, part, place) for part in parts))
     raise AssertionError(over)
+
+
+def items_of(b: Builder, x: Abstract, count: int) -> tuple[Abstract, ...]:
+    """The items of what is unpacked into so many variables."""
+    match x:
+        case Tuple(items) if len(items) == count:
+            return items
+        case Value(array) if b.aborts and isinstance(b.type(array), Memref):
+            b.check(b.let("equal", indexing.size(b, array), b.constant(count)))
+            return tuple(item_of(b, x, b.constant(k)) for k in range(count))
+    raise Unsupported("unpacking of this")

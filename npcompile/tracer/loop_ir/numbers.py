@@ -10,6 +10,7 @@ ROWS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floo
 COMPARED = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal"}
 INTEGERS = (Kind.INT, Kind.I64)
 FLOATING = (Kind.FLOAT, Kind.F64)
+TRUTHS = (Kind.BOOL, Kind.B1)
 EXACT = 2**53  # integers up to here are doubles
 
 

@@ -1,0 +1,340 @@
+"""The ops of graphs that need loops of their own: reductions, products, what is joined, and places that data gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.graph import Node
+from npcompile.tensor_core.loop_ir.ops import Call
+from npcompile.tensor_core.loop_ir.types import B1, BOOL, DTYPES, F64, Kind, Memref
+from npcompile.tracer.loop_ir import indexing
+from npcompile.tracer.loop_ir.abstract import Slice, Unsupported, Value
+from npcompile.tracer.loop_ir.element_loops import Index, Loops, Rule
+from npcompile.tracer.loop_ir.elements import as_kind, constant, converted, of_integers, read
+
+MOST_ELEMENTS = 64  # of a constant array
+
+
+def reduce(loops: Loops, node: Node) -> None:
+    (x,) = node.inputs
+    reducer, axes = node.params["reducer"], node.params["axes"]
+    kept = [k for k in range(x.meta.ndim) if k not in axes]
+    inner = [x.meta.shape[k] for k in axes]
+
+    def total(outer: Sequence[int]) -> int:
+        """`outer` are slots."""
+
+        def at(slots: Sequence[int]) -> int:
+            index = dict(zip(kept, loops.values(outer))) | dict(zip(axes, loops.values(slots)))
+            return loops.element(x, [index[k] for k in range(x.meta.ndim)])
+
+        return REDUCERS[reducer](loops, node.dtype, inner, at)
+
+    if reducer not in REDUCERS:
+        raise Unsupported(f"a reduction by {reducer}")
+    in_memory(loops, node, [x.meta.shape[k] for k in kept], total)
+
+
+def in_memory(loops: Loops, node: Node, sizes: Sequence[Size], total: Callable[[Sequence[int]], int]) -> None:
+    """A number, or an array of numbers, each of which is made by loops."""
+    if not sizes:
+        loops.made[node] = loops.push(total([]))
+        return
+    slot = loops.allocate(node)
+
+    def body(slots: list[int]) -> None:
+        value = total(slots)
+        loops.put(slot, loops.values(slots), value)
+
+    loops.over(sizes, body)
+    loops.made[node] = slot
+
+
+Reducer = Callable[[Loops, np.dtype, Sequence[Size], Callable[[Sequence[int]], int]], int]
+
+
+def folded(op: str, first: float) -> Reducer:
+    """Of elements one after another."""
+
+    def reduce(loops: Loops, dtype: np.dtype, sizes: Sequence[Size], at: Callable[[Sequence[int]], int]) -> int:
+        if dtype not in DTYPES.values():
+            raise Unsupported(f"a reduction of {dtype}")
+        so_far = loops.push(constant(loops.b, dtype.type(first)))
+
+        def body(slots: list[int]) -> None:
+            args = [loops.get(so_far), converted(loops.b, at(slots), dtype)]
+            loops.set(so_far, of_integers(loops.b, op, args) if dtype.kind == "i" else loops.b.let(op, *args))
+
+        loops.over(sizes, body)
+        result = loops.get(so_far)
+        loops.b.frame.stack.pop()
+        return result
+
+    return reduce
+
+
+def all_of(op: str, first: bool) -> Reducer:
+    def reduce(loops: Loops, dtype: np.dtype, sizes: Sequence[Size], at: Callable[[Sequence[int]], int]) -> int:
+        b = loops.b
+        so_far = loops.push(b.constant(first))
+
+        def body(slots: list[int]) -> None:
+            now = at(slots)
+            now = now if b.type(now) in (BOOL, B1) else b.let("truth", now)
+            if op == "or":
+                found = b.let("logical_and", b.let("logical_not", loops.get(so_far)), b.let("logical_not", now))
+                loops.set(so_far, b.let("logical_not", found))
+            else:
+                loops.set(so_far, b.let("logical_and", loops.get(so_far), now))
+
+        loops.over(sizes, body)
+        result = loops.get(so_far)
+        b.frame.stack.pop()
+        return as_kind(b, result, Kind.B1)
+
+    return reduce
+
+
+def extreme(op: str) -> Reducer:
+    """The gradient is shared equally by all that are equal to the result: so it is told how many there are."""
+
+    def reduce(loops: Loops, dtype: np.dtype, sizes: Sequence[Size], at: Callable[[Sequence[int]], int]) -> int:
+        b = loops.b
+        zeros = [loops.push(b.constant(0)) for _ in sizes]
+        for size in sizes:
+            b.check(b.let("greater", loops.size(size), b.constant(0)))
+        first = at(zeros)
+        del b.frame.stack[len(b.frame.stack) - len(zeros) :]
+        so_far, count = loops.push(first), loops.push(constant(b, 0.0))
+
+        def body(slots: list[int]) -> None:
+            best, now, many = loops.get(so_far), at(slots), loops.get(count)
+            if dtype.kind != "f":
+                loops.set(so_far, of_integers(b, op, [best, now]))
+                return
+            one = constant(b, 1.0)
+            is_better = b.let("greater" if op == "maximum" else "less", now, best)
+            more = b.let("choose", b.let("equal", now, best), b.let("add", many, one), many)
+            loops.set(count, b.let("choose", is_better, one, more))
+            loops.set(so_far, b.let(f"running_{op}", best, many, now))
+
+        loops.over(sizes, body)
+        result = loops.get(so_far)
+        del b.frame.stack[-2:]
+        return result
+
+    return reduce
+
+
+REDUCERS: dict[str, Reducer] = {
+    "add": folded("add", 0),
+    "multiply": folded("multiply", 1),
+    "maximum": extreme("maximum"),
+    "minimum": extreme("minimum"),
+    "logical_and": all_of("and", True),
+    "logical_or": all_of("or", False),
+}
+
+
+def arg_reduce(loops: Loops, node: Node) -> None:
+    b = loops.b
+    (x,) = node.inputs
+    axis = node.params["axis"]
+    kept = [k for k in range(x.meta.ndim) if k != axis]
+    row = {"max": "greater", "min": "less"}[node.params["which"]]
+
+    def place(outer: Sequence[int]) -> int:
+        def at(slot: int) -> int:
+            index = dict(zip(kept, loops.values(outer))) | {axis: loops.get(slot)}
+            return loops.element(x, [index[k] for k in range(x.meta.ndim)])
+
+        zero = loops.push(b.constant(0))
+        b.check(b.let("greater", loops.size(x.meta.shape[axis]), b.constant(0)))
+        best, found = loops.push(at(zero)), loops.push(b.constant(0))
+
+        def body(slots: list[int]) -> None:
+            now = at(slots[0])
+            b.check(b.let("equal", now, now))
+            is_better = b.let(row, now, loops.get(best))
+            loops.set(found, b.let("choose", is_better, loops.get(slots[0]), loops.get(found)))
+            loops.set(best, b.let("choose", is_better, now, loops.get(best)))
+
+        loops.over([x.meta.shape[axis]], body)
+        result = b.let("to_i64", loops.get(found))
+        del b.frame.stack[-3:]
+        return result
+
+    in_memory(loops, node, [x.meta.shape[k] for k in kept], place)
+
+
+def concatenate(loops: Loops, node: Node) -> None:
+    axis = node.params["axis"]
+    slot = loops.allocate(node)
+    offset: Size = 0
+    for x in node.inputs:
+        start = tuple(offset if k == axis else 0 for k in range(node.meta.ndim))
+
+        def body(slots: list[int], x: Node = x, start: tuple[Size, ...] = start) -> None:
+            index = loops.values(slots)
+            loops.put(slot, loops.sliced(start, (1,) * len(start), index), loops.element(x, index))
+
+        loops.over(x.meta.shape, body)
+        offset = offset + x.meta.shape[axis]
+    loops.made[node] = slot
+
+
+def literal(loops: Loops, node: Node) -> None:
+    data = np.frombuffer(node.params["data"], node.dtype).reshape(node.params["shape"])
+    if data.size > MOST_ELEMENTS:
+        raise Unsupported(f"a constant array of {data.size} elements")
+    slot = loops.allocate(node)
+    for index in np.ndindex(data.shape):
+        loops.put(slot, [loops.b.constant(k) for k in index], constant(loops.b, data[index]))
+    loops.made[node] = slot
+
+
+def slice_update(loops: Loops, node: Node) -> None:
+    x, value = node.inputs
+    loops.keep_array(node, lambda index: loops.element(x, index))
+    slot, start, step = loops.made.pop(node), node.params["start"], node.params["step"]
+
+    def body(slots: list[int]) -> None:
+        index = loops.values(slots)
+        loops.put(slot, loops.sliced(start, step, index), loops.element(value, index))
+
+    loops.over(value.meta.shape, body)
+    loops.made[node] = slot
+
+
+def places(loops: Loops, x: Node, indices: Sequence[Node], index: Index) -> list[int]:
+    """The index that data gives, for the first axes of x."""
+    b = loops.b
+    found = []
+    for axis, each in enumerate(indices):
+        found.append(indexing.checked_index(b, loops.element(each, index), loops.size(x.meta.shape[axis])))
+    return found
+
+
+def gather(loops: Loops, node: Node) -> None:
+    x, *indices = node.inputs
+    rank = indices[0].meta.ndim
+
+    def at(slots: Sequence[int]) -> int:
+        index = loops.values(slots)
+        return loops.element(x, [*places(loops, x, indices, index[:rank]), *index[rank:]])
+
+    in_memory(loops, node, node.meta.shape, at)
+
+
+def scatter(loops: Loops, node: Node) -> None:
+    x, value, *indices = node.inputs
+    mode = node.params["mode"]
+    if mode not in ("set", "add"):
+        raise Unsupported(f"np.{mode}.at")
+    rank = indices[0].meta.ndim
+    loops.keep_array(node, lambda index: loops.element(x, index))
+    slot = loops.made.pop(node)
+
+    def body(slots: list[int]) -> None:
+        index = loops.values(slots)
+        at = [*places(loops, x, indices, index[:rank]), *index[rank:]]
+        now = loops.element(value, index)
+        loops.put(slot, at, now if mode == "set" else loops.b.let("add", read(loops.b, loops.get(slot), at), now))
+
+    loops.over(value.meta.shape, body)
+    loops.made[node] = slot
+
+
+def scan(loops: Loops, node: Node) -> None:
+    """The running result along an axis."""
+    (x,) = node.inputs
+    axis, reducer = node.params["axis"], node.params["reducer"]
+    if node.dtype.kind != "f" or reducer not in ("add", "multiply"):
+        raise Unsupported(f"np.{reducer}.accumulate")
+    slot = loops.allocate(node)
+    kept = [k for k in range(x.meta.ndim) if k != axis]
+
+    def line(outer: list[int]) -> None:
+        so_far = loops.push(constant(loops.b, 0.0 if reducer == "add" else 1.0))
+
+        def body(slots: list[int]) -> None:
+            found = dict(zip(kept, loops.values(outer))) | {axis: loops.get(slots[0])}
+            index = [found[k] for k in range(x.meta.ndim)]
+            loops.set(so_far, loops.b.let(reducer, loops.get(so_far), loops.element(x, index)))
+            loops.put(slot, index, loops.get(so_far))
+
+        loops.over([x.meta.shape[axis]], body)
+        loops.b.frame.stack.pop()
+
+    loops.over([x.meta.shape[k] for k in kept], line)
+    loops.made[node] = slot
+
+
+def einsum(loops: Loops, node: Node) -> None:
+    """Products are summed in loops; those of two vectors, or rows and columns, by the target's routine."""
+    inputs, output = node.params["inputs"], node.params["output"]
+    if node.dtype != np.float64:
+        raise Unsupported(f"products of {node.dtype}")
+    sizes = {axis: n for x, axes in zip(node.inputs, inputs) for axis, n in zip(axes, x.meta.shape)}
+    summed = [axis for axis in sizes if axis not in output]
+    if any(x.meta.ndim > 1 for x in node.inputs):
+        loops.b.has_products = True
+    is_dot = len(inputs) == 2 and len(summed) == 1 and all(summed[0] in axes for axes in inputs)
+    rows = [as_memory(loops, x) for x in node.inputs] if is_dot else []
+
+    def total(outer: Sequence[int]) -> int:
+        at_output = dict(zip(output, outer))
+        if is_dot:
+            return dotted(loops, rows, inputs, at_output)
+
+        def at(slots: Sequence[int]) -> int:
+            index = at_output | dict(zip(summed, slots))
+            found = None
+            for x, axes in zip(node.inputs, inputs):
+                now = loops.element(x, loops.values([index[axis] for axis in axes]))
+                found = now if found is None else loops.b.let("multiply", found, now)
+            assert found is not None
+            return found
+
+        return REDUCERS["add"](loops, node.dtype, [sizes[axis] for axis in summed], at)
+
+    in_memory(loops, node, [sizes[axis] for axis in output], total)
+
+
+def as_memory(loops: Loops, node: Node) -> int:
+    """The slot of an array that has the node's elements."""
+    if node not in loops.made:
+        loops.result(node)
+    return loops.made[node]
+
+
+def dotted(loops: Loops, rows: Sequence[int], inputs: Any, at_output: dict[int, int]) -> int:
+    b = loops.b
+    vectors = []
+    for slot, axes in zip(rows, inputs):
+        value = loops.get(slot)
+        kind = b.type(value)
+        assert isinstance(kind, Memref), kind
+        keys = [Value(loops.get(at_output[axis])) if axis in at_output else Slice(None, None) for axis in axes]
+        vectors.append(value if kind.rank == 1 else indexing.view(b, value, kind, keys, is_inside=True).value)
+    result = b.new(F64)
+    b.emit(Call(result, "dot", vectors, b.at))
+    b.flagged = True
+    return result
+
+
+RULES: dict[str, Rule] = {
+    "reduce": reduce,
+    "arg_reduce": arg_reduce,
+    "concatenate": concatenate,
+    "literal": literal,
+    "slice_update": slice_update,
+    "gather": gather,
+    "scatter": scatter,
+    "scan": scan,
+    "einsum": einsum,
+}

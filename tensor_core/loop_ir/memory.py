@@ -1,0 +1,30 @@
+"""Arrays that each iteration of a loop makes anew, and that no other iteration has: they may have the same memory."""
+
+from __future__ import annotations
+
+from npcompile.tensor_core.loop_ir.activity import handed_on
+from npcompile.tensor_core.loop_ir.forms import regions, uses, walk
+from npcompile.tensor_core.loop_ir.ops import Alloc, For, Program, Region, Return, View, While
+
+
+def take_again(program: Program) -> int:
+    """Mark the Allocs in loops whose arrays nothing hands on. How many there are."""
+    base = {op.result: op.array for op in walk(program.body) if isinstance(op, View)}
+    kept = {given for given, _ in handed_on(program.body)}
+    kept |= {value for op in walk(program.body) if isinstance(op, Return) for value in uses(op)}
+    for value in list(kept):
+        while value in base:
+            value = base[value]
+            kept.add(value)
+    return marked(program.body, kept, is_inside=False)
+
+
+def marked(region: Region, kept: set[int], is_inside: bool) -> int:
+    found = 0
+    for op in region:
+        if isinstance(op, Alloc) and is_inside and op.result not in kept:
+            op.again = True
+            found += 1
+        for part in regions(op):
+            found += marked(part, kept, is_inside or isinstance(op, For | While))
+    return found
