@@ -56,10 +56,7 @@ class Tidier:
         k = 0
         while k < len(region):
             op = region[k]
-            if (
-                isinstance(op, While)
-                and (made := self.counted(op) or rotated(self.program, op, self.ones, self.tests)) is not None
-            ):
+            if isinstance(op, While) and (made := self.counted(op) or self.rotated(op)) is not None:
                 region[k : k + 1] = made
                 self.found += 1
             elif isinstance(op, Scope) and (spliced := self.without(op)) is not None:
@@ -145,6 +142,11 @@ class Tidier:
         leave.values = [ended.get(value, value) for value in leave.values]
         initial = [op.initial[n] for n in rest]
         return [For(LoopKind.SERIAL, k, op.initial[place], stop, args, initial, body, made, op.at), leave]
+
+    def rotated(self, op: While) -> Region | None:
+        """The same where the test is at the end."""
+        substitute_all([op], {value: self.final(value) for value in self.new})  # what its end reads is asked for
+        return rotated(self.program, op, self.ones, self.tests)
 
     def next_values(self, region: Region, label: int) -> list[list[int]]:
         return [op.values for op in walk(region) if isinstance(op, Again) and op.target == label]

@@ -63,7 +63,7 @@ def test_random_programs_agree(seed: str) -> None:
     agrees(seed, in_c=int(seed) % 3 == 0)
 
 
-@pytest.mark.parametrize("seed", ["4", "268", "3043", "3107", "6020", "20007"])
+@pytest.mark.parametrize("seed", ["4", "268", "3043", "3107", "6020", "20007", "700064", "700117"])
 def test_programs_that_found_mistakes_agree(seed: str) -> None:
     agrees(seed, in_c=True)
 
