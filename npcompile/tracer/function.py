@@ -249,6 +249,8 @@ class CompiledFunction:
     def entered(self) -> Callable[..., Any]:
         """What the entry enters after something was compiled, or nothing yet."""
         if not self.is_measured:
+            for point in [*self.points.values()]:
+                point.run_compiled()
             return self.dispatch
         self.trial.is_due = True
         return self.trial

@@ -30,6 +30,7 @@ from npcompile.tracer.emit import parameter_name
 from npcompile.tracer.faults import OF_DATA, is_fault, warn_of_fault
 from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.on_host import Place
+from npcompile.tracer.parts import kind_of as kind_of_values
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
 from npcompile.tracer.profitability import BUDGET, Disturbances
 from npcompile.tracer.recompiles import asked_of, is_about, is_of_other_kind, is_stale, may_fit, why_not
@@ -69,6 +70,8 @@ class Point:
     patience: int = PATIENCE  # hops of a call before the loop around it is looked at; see `plain_loops`
     plain: PlainLoop | None = None  # the loop around it that may run as it is
     beyond: Callable[..., Any] | None = None  # what runs it, from here to its end
+    pays: dict[Any, bool] = field(default_factory=dict)  # kind of values -> does what is compiled pay? See `parts`
+    left: Callable[..., Any] | None = None  # what runs where it does not
     source: str = ""
     _parameters: list[str] | None = None
     native_name: str = field(init=False)  # of the methods, in generated programs
@@ -124,7 +127,29 @@ class Point:
         self.source = self.dispatch_of(self.variants)
         text = self.dispatch_by_kind() if self.are_many else self.source
         self.enter = self.function.execute(text, f"point_{self.number}")
+        if self.left is not None:
+            self.enter = where_it_pays(self.enter, self.left, self.pays)
         self.show()
+
+    def apart(self, others: frozenset[int]) -> Callable[..., Any] | None:
+        """The user's own code from here to the next Point at one of these instructions; None where parts need our cells."""
+        if self.is_start and self.function.has_cells:
+            return None
+        inside = frozenset(range(len(self.function.program.instructions))) - others
+        run = self.function.segment(self.layout, None, inside=inside)
+        return driving(run) if self.is_start else run
+
+    def leave_what_does_not_pay(self, others: frozenset[int]) -> None:
+        """Run the user's own code for kinds of values for which that is quicker, up to the next Point of `others`."""
+        self.left = None if all(self.pays.values()) else self.apart(others)
+        self.render_entered()
+
+    def run_compiled(self) -> None:
+        """Run what is compiled for all values, whether it pays or not."""
+        if self.left is not None:
+            self.left = None
+            self.render_entered()
+        self.pays.clear()
 
     @property
     def are_many(self) -> bool:
@@ -432,6 +457,17 @@ class Point:
     def on(self, place: Place) -> Point:
         """The Point at the same instruction whose programs run on a device."""
         return self if self.place == place else self.function.point_at(self.layout.index, self.layout.null_slots, place)
+
+
+@uncounted
+def driving(run: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *state: drive(run(*state))
+
+
+@uncounted
+def where_it_pays(enter: Callable[..., Any], left: Callable[..., Any], pays: dict[Any, bool]) -> Callable[..., Any]:
+    """What enters a Point, but for kinds of values that are left to Python."""
+    return lambda *state: (enter if pays.get(kind_of_values(state), True) else left)(*state)
 
 
 @uncounted

@@ -19,17 +19,16 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from npcompile.backends.background import blocking
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.entry import Current, compiled_function, make_entry
+from npcompile.tracer.parts import FEW, Parts, kind_of, parts_of, shares
 
 COMPILED, PLAIN = "compiled", "as it is"
-FEW, MANY = 3, 8  # calls each way after which a clear verdict falls, and any
+MANY = 8  # calls each way after which any verdict falls; after FEW a clear one
 BETTER = 0.95  # of the plain time: a larger share may be noise, and the user's own code costs nothing to enter
 CLEAR = 1.4  # times as long: a smaller difference may be noise
 GROWN = 4.0  # times as long as before: the arguments are others
@@ -57,17 +56,19 @@ class Times:
     calls: int = 0  # that were measured
     last: int = 0  # the latest call of its kind, counted among those of all kinds
     may_ask: bool = False  # is a plain call short enough to find out?
+    parts: Parts | None = None  # of the function, while these are compared
+    knows_parts: bool = False
     verdict: str | None = None
     why: str = ""
 
     def judge(self) -> None:
         """Find the verdict, if the times tell it. Of a function that calls itself each way may have met shorter calls."""
         number = min(len(self.compiled), len(self.plain))
-        if number < FEW:
+        if number < FEW or not self.knows_parts:
             return
-        shares = [of(self.compiled) / of(self.plain) for of in (min, middle)]
-        if number >= MANY or max(shares) <= 1 / CLEAR or min(shares) >= CLEAR:
-            self.verdict = COMPILED if max(shares) < BETTER else PLAIN
+        found = shares(self.compiled, self.plain)
+        if number >= MANY or max(found) <= 1 / CLEAR or min(found) >= CLEAR:
+            self.verdict = COMPILED if max(found) < BETTER else PLAIN
             self.why = f"compiled {in_words(min(self.compiled))}, as it is {in_words(min(self.plain))}"
 
 
@@ -221,7 +222,9 @@ class Trial:
     def measure(self, times: Times, state: tuple[Any, ...]) -> Any:
         """A call one way or the other. The first two, which something may be compiled in, are compiled."""
         function, times.calls = self.function, times.calls + 1
-        if times.may_ask and len(times.plain) < len(times.compiled):
+        if times.parts is not None:
+            result, took = self.compare_parts(times, times.parts, state)
+        elif times.may_ask and len(times.plain) < len(times.compiled):
             result, took = self.timed(function.plain, state)
             times.plain += [max(took - self.around_plain, 1e-9)] * (took < math.inf)
         elif times.calls == 1 or times.may_ask:
@@ -239,11 +242,28 @@ class Trial:
                     times.verdict, times.why = COMPILED, f"{in_words(took)}, of which loops {in_words(watch.seconds)}"
         Disturbances.number += 1  # to the calls that this one is part of
         self.patience = PATIENCE if took < math.inf else self.patience - 1
+        if not times.knows_parts and times.parts is None and min(len(times.compiled), len(times.plain)) >= FEW:
+            times.parts = parts_of(function)
+            times.knows_parts = times.parts is None
         if times.verdict is None:
             times.judge()
         if times.verdict is not None:
             self.settle()
         return result
+
+    @uncounted
+    def compare_parts(self, times: Times, parts: Parts, state: tuple[Any, ...]) -> tuple[Any, float]:
+        """A call from Point to Point, and its seconds. After some of them, Points that do not pay are left to Python."""
+        with parts.next() as stretches:
+            result, took = self.timed(self.function.dispatch, state)
+        if took < math.inf:
+            parts.keep(stretches)
+        if parts.is_enough:
+            times.parts, times.knows_parts = None, True
+            with self.function.lock:
+                if parts.settle():
+                    times.compiled.clear()
+        return result, took
 
     def settle(self) -> None:
         """Where all kinds of arguments go one way the entry goes it without asking, where types tell the way it asks these."""
@@ -277,6 +297,8 @@ class Trial:
 
     def __str__(self) -> str:
         told = [f"{times.verdict or 'open'} ({times.why or counted(times)})" for times in self.kinds.values()]
+        places = [str(point.location) for point in [*self.function.points.values()] if point.left is not None]
+        told += [f"as it is from {place}" for place in places]
         return "; ".join(dict.fromkeys(told)) or "not called"
 
 
@@ -330,23 +352,8 @@ def counted(times: Times) -> str:
     return f"{times.calls} calls"
 
 
-def middle(times: list[float]) -> float:
-    return sorted(times)[len(times) // 2]
-
-
 def in_words(seconds: float) -> str:
     return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.1f} ms"
-
-
-def kind_of(state: tuple[Any, ...]) -> Any:
-    """The types of values, and about how many elements they have together: powers of 4, of which the lowest are one."""
-    size = 0
-    for value in state:
-        if type(value) is np.ndarray:
-            size += value.size
-        elif type(value) is list:
-            size += len(value)
-    return (*map(type, state),), max(size.bit_length() + 1 >> 1, 3)
 
 
 # --- what a function has compiled
