@@ -17,7 +17,7 @@ import numpy as np
 
 import npcompile
 from npcompile.backends.cache import Cache, open_cache
-from npcompile.backends.cpu import vector_math
+from npcompile.backends.cpu import inline_angles, vector_math
 from npcompile.backends.cpu.c_library import unit_of_calls
 from npcompile.backends.cpu.compiler import MISSING_IS_AN_ERROR, PROBE_TIMEOUT, Compiler, find_compiler
 from npcompile.backends.cpu.process import run
@@ -97,13 +97,15 @@ def vector_mathematics(compiler: Compiler) -> Iterator[Finding]:
     """Says which functions compute one number at a time."""
     if compiler.has_vector_math and compiler.calls_vector_forms:
         return
-    inline = [*dict.fromkeys(name.removesuffix("f") for name in vector_math.NAMES)]
+    functions = [*vector_math.NAMES, *(() if compiler.has_vector_math else inline_angles.FUNCTIONS)]
+    inline = [*dict.fromkeys(name.removesuffix("f") for name in functions)]
     if compiler.has_vector_math:
         why = "the compiler calls none of libmvec's functions in the loops that it makes vectors of; GCC does"
         others = "the others, such as sin, cos and tan, compute one number at a time in these loops: 4 to 20 ns each, and not 1"
     else:
         why = "no libmvec, which is part of glibc on x86-64, and from 2.38 on of glibc on AArch64; macOS and musl have none"
-        others = "the others, such as sin, cos and tan, compute one number at a time: 4 to 11 ns each, and not 1"
+        others = "sin, cos and tan of single elements in loops cost as much as a call, "
+        others += "and the others, such as arctan, sinh and cbrt, compute one number at a time: 4 to 11 ns each, and not 1"
     yield Finding(
         "vector mathematics",
         f"{why}. {', '.join(inline[:-1])} and {inline[-1]} are npcompile's own, written into the loops, 1.5 to 14 times faster "

@@ -19,6 +19,7 @@ from npcompile.backends.cpu.compiler import Compiler
 from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
 from npcompile.backends.cpu.double_double import PAIRS_TEXT
 from npcompile.backends.cpu.far_angles import BITS_TEXT, EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
+from npcompile.backends.cpu.inline_angles import angles_text
 from npcompile.backends.cpu.lanes import BYTES, IS_HERE
 from npcompile.backends.cpu.numpy_loops import loops_text
 from npcompile.backends.cpu.small_powers import TEXT as SMALL_POWERS_TEXT
@@ -458,7 +459,7 @@ def functions_text(kernels: str, compiler: Compiler) -> str:
     shared = complex_power.power_text() if called & {"npc_power_c8", "npc_power_c16"} else ""
     called |= set(CALLED.findall(shared))
     if not compiler.has_vector_math:
-        vectors = vector_math.inline_text(called)
+        vectors = vector_math.inline_text(called, angles_text(called))
     elif IS_HERE in kernels:
         elsewhere, _ = needed_by(WRITTEN.sub(r"\1", kernels) + shared, definitions())
         vectors = VECTOR_TEXT + vectorised_text(called, elsewhere, kernels, compiler.calls_vector_forms)

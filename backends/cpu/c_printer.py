@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npcompile.backends.cpu.c_checks import check_lines
+from npcompile.backends.cpu.c_near_angles import named, near_and_far
 from npcompile.backends.cpu.c_pipelines import print_pipeline
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.c_strips import print_strips
@@ -64,6 +65,7 @@ class Printer(Sums):
     is_few: bool = False  # is the innermost loop one of known length, of a vector or two?
     is_noting: bool = False  # are indices outside noted, and 0 instead, so that the loop has no other end?
     width: str = str(COLUMN_BLOCK)  # columns of a block, in C
+    angles: str = ""  # goes before the names of sines, cosines and tangents
 
     def statements(self, body: Sequence[Statement]) -> None:
         for statement in body:
@@ -88,7 +90,7 @@ class Printer(Sums):
                 text = primitive_text(op, names, [a.dtype for a in args], target.dtype)
                 if op == "power":
                     text = power_text(names[0], args[0].dtype, self.values.constants.get(args[1].name)) or text
-                self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
+                self.line(f"const {c_type(target.dtype)} {target.name} = {named(text, s, self.angles)};")
             case Position(target, index):
                 self.line(f"const int64_t {target.name} = {size_text(index)};")
             case Load(target, buffer, offset, mask):
@@ -170,10 +172,13 @@ class Printer(Sums):
         if pipeline:
             print_pipeline(pipeline, Elements(self, self.statements), first, end)
         else:
-            self.line("#pragma GCC ivdep")
-            self.serial_loop(s.axis, (first, end), s.body)
+            near_and_far(self, s.body, first, end, lambda *part: self.vector_loop(s.axis, *part))
         if form:
             self.line("#endif")
+
+    def vector_loop(self, axis: str, body: Sequence[Statement], first: str, end: str) -> None:
+        self.line("#pragma GCC ivdep")
+        self.serial_loop(axis, (first, end), body)
 
     def noting_loop(self, head: str, body: Sequence[Statement], last: Sequence[str] = ()) -> None:
         """A loop that goes on after an index outside, and once more to find the first one where there was any."""
@@ -223,13 +228,17 @@ class Printer(Sums):
     def lane_loop(self, s: Loop, base: str, lanes: str, pragma: str = "GCC ivdep") -> None:
         every = self.accumulators
         for row, sums in self.rows or [("", every)]:
-            self.line(f"#pragma {pragma}")
-            self.open(f"for (int64_t lane = 0; lane < {lanes}; lane++) {{ {row}".rstrip())
-            self.line(f"const int64_t {s.axis} = {base} + lane;")
+
+            def write(body: Sequence[Statement], first: str, end: str, row: str = row) -> None:
+                self.line(f"#pragma {pragma}")
+                self.open(f"for (int64_t lane = {first}; lane < {end}; lane++) {{ {row}".rstrip())
+                self.line(f"const int64_t {s.axis} = {base} + lane;")
+                self.statements(body)
+                self.close()
+
             before, self.lane, self.accumulators = self.lane, "lane", sums
-            self.statements(s.body)
+            near_and_far(self, s.body, "0", lanes, write)
             self.lane = before
-            self.close()
         self.accumulators = every
 
     def ordered_loop(self, s: Loop, first: str, end: str) -> None:
@@ -361,20 +370,24 @@ class Printer(Sums):
     def column_row(self, s: Columns, rows: Sequence[str]) -> None:
         """The loop over columns. Each of `rows` says which row it is; of several, only the last stores the running results."""
         held = s.accumulators if len(rows) > 1 else []
-        self.line("#pragma GCC ivdep")
-        self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
-        self.line(f"const int64_t {s.axis} = first + lane;")
-        for a in held:
-            self.line(f"{c_type(a.dtype)} {a.name}_held = {a.name}[lane];")
-        self.is_held = bool(held)
-        for row in rows:
-            self.open(f"{{ {row}")
-            self.statements(s.body)
+
+        def write(body: Sequence[Statement], begin: str, end: str) -> None:
+            self.line("#pragma GCC ivdep")
+            self.open(f"for (int64_t lane = {begin}; lane < {end}; lane++) {{")
+            self.line(f"const int64_t {s.axis} = first + lane;")
+            for a in held:
+                self.line(f"{c_type(a.dtype)} {a.name}_held = {a.name}[lane];")
+            self.is_held = bool(held)
+            for row in rows:
+                self.open(f"{{ {row}")
+                self.statements(body)
+                self.close()
+            self.is_held = False
+            for a in held:
+                self.line(f"{a.name}[lane] = {a.name}_held;")
             self.close()
-        self.is_held = False
-        for a in held:
-            self.line(f"{a.name}[lane] = {a.name}_held;")
-        self.close()
+
+        near_and_far(self, s.body, "0", "lanes", write)
 
     def finish_columns(self, s: Columns) -> None:
         self.lane = "lane"

@@ -2,8 +2,8 @@
 
 glibc's libmvec has vector forms of the mathematical functions, and GCC calls them. musl and macOS have none, and clang calls none
 in the loops that it makes vectors of: each number then costs a call. The functions here are inline, of arithmetic and choices by
-masks alone, so compilers make vectors of loops around them. (Sine and cosine are not among them: numbers far out need a
-reduction by tables and long products, which only some numbers may pay for, and that takes a branch.)
+masks alone, so compilers make vectors of loops around them. Sine, cosine and tangent take a branch for numbers far out, and are
+in `inline_angles.py`.
 
 What is special about a number is asked of its bits, as comparisons of floats report NaN. Errors are noted by the operations that
 make them: 0 and negative numbers divide by zero in the one division of a logarithm, and a power of two is multiplied by in two
@@ -45,7 +45,17 @@ POLYNOMIALS = {
             0x1.39a8919a9e7fbp-3 0x1.2ec3e1af998d1p-3""",
         "f4": "0x1.555556p-1 0x1.999912p-2 0x1.248458p-2 0x1.d92600p-3",
     },
-    "POW": {  # the same = 2 s + 2/3 s^3 + s^5 P(s^2); 2^-73.4
+    "SIN": {  # sin(r) = r + r^3 P(r^2), |r| < pi / 4; 2^-57.8 and 2^-27.8
+        "f8": """-0x1.555555555554ap-3 0x1.111111110f9dbp-7 -0x1.a01a019c35ee6p-13 0x1.71de3592ae8e2p-19
+            -0x1.ae5e78c627ca8p-26 0x1.5d97d0918f04dp-33""",
+        "f4": "-0x1.555546p-3 0x1.11077cp-7 -0x1.9955c6p-13",
+    },
+    "COS": {  # cos(r) = 1 - r^2 / 2 + r^4 P(r^2), |r| < pi / 4; 2^-63.8 and 2^-32.9
+        "f8": """0x1.555555555554bp-5 -0x1.6c16c16c15026p-10 0x1.a01a019c91a69p-16 -0x1.27e4f7f3b29afp-22
+            0x1.1ee9dd5e458a2p-29 -0x1.8fa75a16a38ecp-37""",
+        "f4": "0x1.55554ap-5 -0x1.6c0c2cp-10 0x1.99e9ecp-16",
+    },
+    "POW": {  # the same as LOG = 2 s + 2/3 s^3 + s^5 P(s^2); 2^-73.4
         "f8": """0x1.9999999999996p-2 0x1.2492492492f3ap-2 0x1.c71c71c59a9adp-3 0x1.745d1827183e0p-3 0x1.3b13656bac1b9p-3
             0x1.1120564fe67efp-3 0x1.de415f82c046ep-4 0x1.eaa5789548b71p-4""",
     },
@@ -327,13 +337,13 @@ def definitions(are_vectors: bool = False) -> dict[str, str]:
 NAMES = {f + kind.suffix: kind for kind in (F8, F4) for f in ("exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "pow")}
 
 
-def inline_text(functions: set[str]) -> str:
-    """C's functions of these names that are here, and from there on their names mean them."""
+def inline_text(functions: set[str], angles: str = "") -> str:
+    """C's functions of these names that are here, and from there on their names mean them. `angles`: those of `inline_angles`."""
     found = [f for f in NAMES if f in functions]
-    if not found:
+    if not found and not angles:
         return ""
-    _, needed = needed_by("".join(f"npc_inline{NAMES[f].name}_{f}()" for f in found), definitions())
-    text = MACROS + needed
+    _, needed = needed_by(angles + "".join(f"npc_inline{NAMES[f].name}_{f}()" for f in found), definitions())
+    text = MACROS + needed + angles
     for f in found:  # a power of float64 takes more bits than it has, which fused operations give
         named = f"#define {f} npc_inline{NAMES[f].name}_{f}\n"
         text += f"#ifdef NPC_HAS_FMA\n{named}#endif\n" if f == "pow" else named

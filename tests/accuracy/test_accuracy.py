@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from npcompile.backends.cpu import vector_math
+from npcompile.backends.cpu import inline_angles, vector_math
 from npcompile.backends.cpu.compiler import architecture
 from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.primitives import NUMPY_LIBM, numpy_underflows
@@ -23,7 +23,8 @@ fused = pytest.mark.skipif(
     not (FEATURES.get("AVX2") and FEATURES.get("FMA3")) or architecture() not in ("native", "x86-64-v3", "x86-64-v4"),
     reason="kernels have one accuracy everywhere where there are AVX2 and FMA",
 )
-INLINE = {name for name, libm in NUMPY_LIBM.items() if libm in vector_math.NAMES} | {"logaddexp", "logaddexp2"}
+INLINE = {name for name, libm in NUMPY_LIBM.items() if libm in {*vector_math.NAMES, *inline_angles.FUNCTIONS}}
+INLINE |= {"logaddexp", "logaddexp2"}
 COUNTS = {"e": 4000, "f": 12_000, "d": 12_000, "F": 120, "D": 120}
 
 

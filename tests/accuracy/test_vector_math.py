@@ -1,4 +1,4 @@
-"""The inline mathematical functions of backends/cpu/vector_math.py, as each compiler makes them, for musl too."""
+"""The inline mathematical functions of backends/cpu/{vector_math,inline_angles}.py, as each compiler makes them, for musl too."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from mpmath import mpf
 
 from npcompile.backends.cpu import vector_math
 from npcompile.backends.cpu.compiler import BASE_FLAGS
+from npcompile.backends.cpu.far_angles import REDUCTION
+from npcompile.backends.cpu.inline_angles import FUNCTIONS, angles_text
 from npcompile.backends.cpu.prelude import TYPES
 from tests.accuracy import reference
 from tests.accuracy.polynomials import WANTED, error_of
@@ -25,9 +27,16 @@ ERRORS = {
     "EXPM1": {"f8": 61.5, "f4": 30.9},
     "EXP2": {"f8": 59.4, "f4": 32.4},
     "LOG": {"f8": 59.3, "f4": 35.3},
+    "SIN": {"f8": 57.8, "f4": 27.8},
+    "COS": {"f8": 63.8, "f4": 32.9},
     "POW": {"f8": 73.4},
 }
-UNITS = {"tanh": 2.6}  # a quotient of two numbers that are rounded; of the others
+UNITS = {
+    "tanh": 2.6,
+    "tan": 2.2,
+    "sin": 0.8,
+    "cos": 0.8,
+}  # tanh and tan are quotients of two numbers that are rounded; of the others
 MOST_UNITS = 1.5
 MOST_UNITS_UNFUSED = 2.6  # by processors without fused operations
 
@@ -76,8 +85,9 @@ def test_every_compiler_makes_them_as_near(machine: str, tmp_path: Path) -> None
     if runner and not shutil.which(runner[0]):
         pytest.skip(f"needs {runner[0]} (Debian: qemu-user)")
     is_fused, rng, text, asked = has(command, fused), np.random.default_rng(3), "", []
-    for name, kind in vector_math.NAMES.items():
-        if name == "pow" and not is_fused:
+    kinds = vector_math.NAMES | {name: vector_math.F4 if suffix else vector_math.F8 for name, (_, suffix) in FUNCTIONS.items()}
+    for name, kind in kinds.items():
+        if name in ("pow", *FUNCTIONS) and not is_fused:
             continue  # it is the C library's then
         ufunc = "power" if name.startswith("pow") else name.removesuffix("f")
         xs = tuple(np.resize(rng.permutation(x), COUNT) for x in operands(ufunc, np.dtype(kind.dtype), rng, COUNT))
@@ -85,9 +95,8 @@ def test_every_compiler_makes_them_as_near(machine: str, tmp_path: Path) -> None
         call = f"{name}(x[0][k], x[1][k])" if len(xs) == 2 else f"{name}(x[0][k])"
         text += PART.format(c=kind.number, count=COUNT, call=call)
     types = TYPES.partition("typedef struct _object")[0]
-    (tmp_path / "unit.c").write_text(
-        f"{types}{vector_math.inline_text(set(vector_math.NAMES))}{BEGIN}int main(void) {{{text}  return 0;\n}}\n"
-    )
+    functions = REDUCTION + vector_math.inline_text(set(vector_math.NAMES), angles_text(set(FUNCTIONS)))
+    (tmp_path / "unit.c").write_text(f"{types}{functions}{BEGIN}int main(void) {{{text}  return 0;\n}}\n")
     flags = [flag for flag in BASE_FLAGS if flag not in ("-fPIC", "-shared")]
     subprocess.run([*command, *flags, "-o", tmp_path / "run", tmp_path / "unit.c", "-lm"], check=True)
     given = b"".join(np.concatenate(xs * (3 - len(xs))).tobytes() for _, xs in asked)
