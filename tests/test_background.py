@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.background import Job
+from npcompile.backends.cpu import process
 from npcompile.backends.cpu.compiler import which
 from npcompile.compiler import compiled_function
 
@@ -130,3 +132,16 @@ def test_fullgraph_waits(monkeypatch):
 def test_the_setting_is_checked():
     with pytest.raises(ValueError, match="unknown compile 'later': choose one of first call, background"):
         npc.config.compile = "later"
+
+
+def test_compilers_beside_the_program_leave_it_the_processor():
+    """Those that the program waits for do not."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    asked = "import os, time; time.sleep(0.3); print(os.getpriority(os.PRIO_PROCESS, 0))"
+
+    def priority():
+        with process.Child([sys.executable, "-c", asked], "") as child:
+            return int(child.result(60))
+
+    assert priority() == own
+    assert Job(priority).result() == min(own + process.NICE, 19)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shlex
 import signal
@@ -17,6 +18,7 @@ from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTi
 
 STARTING = threading.Lock()
 ENDING: list[int] = []  # the process that ends
+NICE = 5  # what runs beside the program, which goes on, is to leave it the processor
 RUNNING: weakref.WeakSet[Child] = weakref.WeakSet()
 
 
@@ -54,6 +56,9 @@ class Child:
                 )
         except (OSError, ValueError) as error:
             raise CompilerError(f"{shlex.join(command)}\ncannot be started: {error}") from error
+        if isinstance(threading.current_thread(), Job):
+            with contextlib.suppress(OSError):  # it has ended
+                os.setpriority(os.PRIO_PGRP, self.process.pid, min(os.getpriority(os.PRIO_PROCESS, 0) + NICE, 19))
 
     def result(self, timeout: float) -> str:
         """What it prints. Raises CompilerError; CompilerTimeout where it goes on for more than `timeout` seconds from now."""
