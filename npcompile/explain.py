@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npcompile.backends.registry import CompiledGraph
 from npcompile.backends.transfers import Transfer, recorded
@@ -14,11 +14,17 @@ from npcompile.explanation import Explanation
 from npcompile.switch import compiling
 from npcompile.tensor_core.exactness import rounded_otherwise
 from npcompile.tensor_core.graph import Location
+from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.ops import For, While
 from npcompile.tracer.bytecode.tracebacks import hide_frames
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.function import CompiledFunction
 from npcompile.tracer.value_words import words
+from npcompile.transforms import TransformedFunction
+
+if TYPE_CHECKING:
+    from npcompile.loop_gradients import Version
 
 
 def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
@@ -40,6 +46,8 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
         try:
+            if isinstance(function, TransformedFunction) and (found := function._of_loops(args, kwargs)) is not None:
+                return of_loops(*found)
             with recorded() as transfers, compiling():
                 result = fresh(*args, **kwargs)
         except BaseException:
@@ -55,6 +63,28 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
         return replace(account(compiled, result, transfers), verdicts=verdicts)
 
     return run
+
+
+def of_loops(result: Any, version: Version) -> Explanation:
+    """The account of a gradient by a native program of loops."""
+    program, code = version.program, version.key[0]
+    lines = sorted({op.at.line for op in walk(program.body) if isinstance(op, For | While) and op.at.file == code.co_filename})
+    at = f"{program.file.rsplit('/', 1)[-1]}:{code.co_firstlineno}"
+    native = f"the gradient of {code.co_qualname} at {at}, with its loops at {', '.join(map(str, lines))}"
+    return Explanation(
+        code.co_qualname,
+        (),
+        (),
+        (),
+        (tuple(f"{guard.source.name} is what it was" for guard in version.guards),),
+        (),
+        (version.native.source,),
+        (),
+        version.seconds,
+        result,
+        natives=(native,),
+        passes=version.passes,
+    )
 
 
 def innermost(function: Any) -> Any:

@@ -7,6 +7,7 @@ program is for, and what one has left, has no result here: the caller takes the 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType
@@ -16,6 +17,7 @@ import numpy as np
 
 from npcompile.backends.loop_ir import target
 from npcompile.backends.loop_ir.native import CompileGradient, Native, Taken
+from npcompile.backends.passes import Pass
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.tensor_core.loop_ir.activity import activity_of
@@ -24,7 +26,7 @@ from npcompile.tensor_core.loop_ir.buffers import use_buffers
 from npcompile.tensor_core.loop_ir.memory import take_again
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import Policy, Program
-from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
+from npcompile.tensor_core.loop_ir.pipeline import Ran, differentiable, run_passes
 from npcompile.tensor_core.loop_ir.types import Memref, Type, type_of
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
 from npcompile.tracer.bytecode.analysis import analyse
@@ -51,6 +53,8 @@ class Version:
     key: Key
     guards: tuple[Same, ...]
     inputs: tuple[Source, ...]  # its last arguments
+    passes: tuple[Pass, ...]
+    seconds: dict[str, float]
     aborts: int = 0  # since it last had a result
 
     def holds(self, function: FunctionType) -> bool:
@@ -128,10 +132,11 @@ class LoopGradients:
             raise Unsupported("argnums that name one argument twice, or none")
         # What a derivative is taken of is NumPy's: so are the results of eager Tensors.
         given = [np.float64(x) if k in numbers and type(x) is float else x for k, x in enumerate(args)]
+        began = time.perf_counter()
         try:
-            traced, made = differentiated(function, given, numbers, merges=False)
+            traced, made, ran = differentiated(function, given, numbers, merges=False)
         except NoDerivative:
-            traced, made = differentiated(function, given, numbers, merges=True)  # control flow is simpler with fewer types
+            traced, made, ran = differentiated(function, given, numbers, merges=True)  # control flow is simpler with fewer types
         outside = [source.read() for source in traced.inputs]
         if why := why_better_as_graph(traced, [*args, *outside]):
             raise Unsupported(why)
@@ -140,7 +145,11 @@ class LoopGradients:
             Taken(type_of(x), is_written, k in numbers)  # type: ignore[arg-type]
             for k, (x, is_written) in enumerate(zip([*args, *outside], written, strict=True))
         ]
-        return Version(self.compile(made, taken, numbers), made, key, traced.guards, traced.inputs)
+        capture = time.perf_counter() - began
+        native = self.compile(made, taken, numbers)
+        return Version(
+            native, made, key, traced.guards, traced.inputs, said_of(ran), {"capture": capture, "compile": native.seconds}
+        )
 
 
 def has_loops(function: FunctionType, level: int = 0) -> bool:
@@ -165,8 +174,16 @@ def why_better_as_graph(traced: Traced, arguments: Sequence[Any]) -> str:
     return ""
 
 
-def differentiated(function: FunctionType, given: Sequence[Any], numbers: Sequence[int], merges: bool) -> tuple[Traced, Program]:
-    """What the front end made of a function, and the program of its gradients."""
+def said_of(ran: Sequence[Ran]) -> tuple[Pass, ...]:
+    """What passes did, and where, once for each line."""
+    said = [(each.name, f"the loop at line {x.at.line}", x.reason or None) for each in ran for x in each.said]
+    return tuple(Pass(*each) for each in dict.fromkeys(said))
+
+
+def differentiated(
+    function: FunctionType, given: Sequence[Any], numbers: Sequence[int], merges: bool
+) -> tuple[Traced, Program, list[Ran]]:
+    """What the front end made of a function, the program of its gradients, and what passes did to that."""
     traced = trace(function, given, Policy.ABORT, merges)
     program = traced.program
     kinds = [program.types[param.value] for param in program.params]
@@ -178,9 +195,9 @@ def differentiated(function: FunctionType, given: Sequence[Any], numbers: Sequen
     if use_buffers(program):
         verify(program)  # a mistake there would be read as numbers
     made = gradient(program, [k in numbers for k in range(len(kinds))])
-    run_passes(made)
+    ran = run_passes(made)
     take_again(made)
-    return traced, made
+    return traced, made, ran
 
 
 def written_params(program: Program, count: int) -> list[bool]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -35,21 +36,48 @@ from npcompile.tracer.values import Transform
 from npcompile.tracer.variant import GraphBreakError
 
 if TYPE_CHECKING:
-    from npcompile.loop_gradients import LoopGradients
+    from npcompile.loop_gradients import LoopGradients, Version
+
+
+@dataclass(slots=True, eq=False)
+class Made:
+    """What was compiled for a function and a transform of it."""
+
+    entry: Callable[..., Any] | None = None
+    unchecked: TransformedFunction | None = None
+    eager: set[Any] = field(default_factory=set)  # signatures that are no one graph
+    loops: LoopGradients | None = None
+
+
+# A function that its module has lives as long as that, and so may what was compiled: npc.grad(f), made again, has it already. Of
+# others only programs of loops are kept, which do not refer to them.
+OF_MODULES: dict[FunctionType, dict[Any, Made]] = {}
+OF_OTHERS: WeakKeyDictionary[FunctionType, dict[Any, LoopGradients]] = WeakKeyDictionary()
+
+
+def is_of_module(function: FunctionType) -> bool:
+    return function.__closure__ is None and function.__globals__.get(function.__name__) is function
+
+
+def made_for(kind: str, given: Any, options: dict[str, Any]) -> Made:
+    """The same for all that is made of a module's function in the same way."""
+    if kind not in REMEMBERED or not isinstance(given, FunctionType) or not is_of_module(given):
+        return Made()
+    for gone in [each for each in list(OF_MODULES) if not is_of_module(each)]:
+        OF_MODULES.pop(gone, None)  # its module has another of this name
+    return OF_MODULES.setdefault(given, {}).setdefault((kind, *options.values()), Made())
 
 
 @dataclass(eq=False)
 class TransformedFunction(Transform):
     """What the functions below return: call it as the function it was made of."""
 
-    _entry: Callable[..., Any] | None = field(default=None, repr=False)
-    _unchecked: TransformedFunction | None = field(default=None, repr=False)
-    _eager: set[Any] = field(default_factory=set, repr=False)  # signatures that are no one graph
-    _loops: LoopGradients | None = field(default=None, repr=False)
+    _made: Made = field(init=False, repr=False)
     _may_be_loops: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function, updated=())
+        self._made = made_for(self.kind, self.given, self.options)
         self._may_be_loops = self.kind in ("grad", "value_and_grad") and not self.options["has_aux"] and len(self.options) == 2
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -87,12 +115,12 @@ class TransformedFunction(Transform):
             return self._without_capture(GraphBreakError(WHY_UNKNOWN, Break(WHY_UNKNOWN, "", Location("", 0))), args, kwargs)
         if self._may_be_loops and (made := self._by_loops(args, kwargs)) is not None:
             return made
-        if self._eager and signature(args) in self._eager:
+        if self._made.eager and signature(args) in self._made.eager:
             return self._eagerly(args, kwargs)
         try:
-            entry = self._entry
+            entry = self._made.entry
             if entry is None:
-                entry = self._entry = self._compile()
+                entry = self._made.entry = self._compile()
             return entry(*args, **kwargs)
         except GraphBreakError as error:
             declined = error.with_traceback(None)
@@ -106,17 +134,34 @@ class TransformedFunction(Transform):
             return None
         if kwargs or len(args) != function.__code__.co_argcount:
             args = all_arguments(function, args, kwargs)
-        loops = self._loops
+        loops = self._made.loops
         if loops is None:
             from npcompile.loop_gradients import LoopGradients  # here: who takes no gradient needs nothing of it
 
-            loops = self._loops = LoopGradients(self.options["argnums"], compile_gradient)
+            known = OF_OTHERS.setdefault(function, {})
+            made = LoopGradients(self.options["argnums"], compile_gradient)
+            loops = self._made.loops = known.setdefault(self.options["argnums"], made)
         found = loops(function, args)
         if found is None:
             return None
         value, gradients = found[0], found[1:]
         result = gradients[0] if isinstance(self.options["argnums"], int) else gradients
         return result if self.kind == "grad" else (value, result)
+
+    def _of_loops(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Version] | None:
+        """The result by a native program that is made for it alone, and that program, if there is one."""
+        if not self._may_be_loops:
+            return None
+        fresh = TransformedFunction(self.kind, self.given, self.options)
+        compile_gradient = loop_gradients()
+        if compile_gradient is None:
+            return None
+        from npcompile.loop_gradients import LoopGradients
+
+        fresh._made = Made(loops=LoopGradients(self.options["argnums"], compile_gradient))
+        result = fresh._by_loops(args, kwargs)
+        assert fresh._made.loops is not None
+        return None if result is None else (result, fresh._made.loops.versions[-1])
 
     def _compile(self) -> Callable[..., Any]:
         within = functools.update_wrapper(WithinEntry(self.kind, self.given, self.options, self), self.function, updated=())
@@ -135,7 +180,7 @@ class TransformedFunction(Transform):
         except Exception as found:  # noqa: BLE001  (with Tensors in place of arrays it may be another error: asked below)
             message += f" On eager Tensors: {type(found).__name__}: {found}"
         else:
-            self._eager.add(signature(args))
+            self._made.eager.add(signature(args))
             self._tell(error, message)
             return result
         try:  # noqa: SIM105  (`suppress` takes the user's groups of exceptions apart, since Python 3.12)
@@ -179,17 +224,18 @@ class TransformedFunction(Transform):
         """The result of a program that met a floating-point error, or a branch that it did not expect."""
         if self.kind in ("plain", "checkpoint"):
             return self.function(*args, **kwargs)
-        known = None if self._entry is None else compiled_function(self._entry)
+        known = None if self._made.entry is None else compiled_function(self._made.entry)
         graphs = [] if known is None else [graph for graph, _ in known.graphs]
         may_raise = any(n.op == "require_none" for graph in graphs for n in graph.nodes)
         # What it writes beside the copies it would write twice, and random numbers it would draw twice.
         if may_raise or not (any(graph.writes for graph in graphs) or known is not None and known.is_random):
             self._run_plainly(args, kwargs)
-        if self._unchecked is None:
-            self._unchecked = TransformedFunction(self.kind, self.given, self.options | {"unchecked": True})
-        return self._unchecked(*args, **kwargs)
+        if self._made.unchecked is None:
+            self._made.unchecked = TransformedFunction(self.kind, self.given, self.options | {"unchecked": True})
+        return self._made.unchecked(*args, **kwargs)
 
 
+REMEMBERED = ("grad", "value_and_grad", "jacobian")
 # What the user called to get one of the other kinds.
 PUBLIC_NAMES = {"pullback": "vjp", "plain": "vjp"}
 

@@ -137,8 +137,8 @@ def test_statements_about_arrays(function: Any, arguments: Any, argnums: tuple[i
     value, gradients = transformed(*mine)
     # From 3.12 on a `while` asks its condition in two places, and what is left in several is no program while arrays are carried.
     is_native = function is not newton or sys.version_info < (3, 12)
-    assert bool(transformed._loops.versions) is is_native, transformed._loops.reasons
-    assert not any(version.aborts for version in transformed._loops.versions)
+    assert bool(transformed._made.loops.versions) is is_native, transformed._made.loops.reasons
+    assert not any(version.aborts for version in transformed._made.loops.versions)
     agrees(function, arguments, argnums, (value, *gradients), mine)
 
 
@@ -183,7 +183,7 @@ def test_a_function_whose_loops_are_in_functions_that_it_calls(n: int) -> None:
     x, target, alpha, step = np.linspace(-1, 2, n), np.cos(np.arange(n)), 0.3, 1e-6
     gradient = npc.grad(distance, argnums=(0, 1))
     along_x, along_alpha = gradient(x, alpha, target)
-    assert gradient._loops.versions and not gradient._loops.reasons
+    assert gradient._made.loops.versions and not gradient._made.loops.reasons
     slope = (distance(x, alpha + step, target) - distance(x, alpha - step, target)) / (2 * step)
     np.testing.assert_allclose(along_alpha, slope, rtol=1e-6)
     slope = (distance(x * (1 + step), alpha, target) - distance(x * (1 - step), alpha, target)) / (2 * step)
@@ -199,7 +199,7 @@ def test_long_arrays_are_graphs() -> None:
 
     gradient = npc.grad(f)
     np.testing.assert_allclose(gradient(np.ones(20_000)), np.full(20_000, 4.0))
-    assert list(gradient._loops.reasons.values()) == ["statements about long arrays"]
+    assert list(gradient._made.loops.reasons.values()) == ["statements about long arrays"]
 
 
 class Writer:

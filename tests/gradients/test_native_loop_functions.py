@@ -23,8 +23,8 @@ def native(function: Any, arguments: tuple[Any, ...], argnums: tuple[int, ...]) 
     transformed = npc.value_and_grad(function, argnums)
     mine, others = copy.deepcopy(arguments), copy.deepcopy(arguments)
     found = transformed(*mine)
-    assert transformed._loops.versions, transformed._loops.reasons
-    assert transformed._loops.versions[0].aborts == 0
+    assert transformed._made.loops.versions, transformed._made.loops.reasons
+    assert transformed._made.loops.versions[0].aborts == 0
     close(found, by_tensors(function, {"argnums": argnums, "has_aux": False}, others, {}))
     close(mine, others)
 
@@ -145,7 +145,7 @@ def test_numbers_from_outside_may_change() -> None:
     for rate in (0.5, 0.25, 2.0):
         namespace["rate"] = rate
         assert np.array_equal(transformed(x), np.full(3, rate))
-    assert len(transformed._loops.versions) == 1
+    assert len(transformed._made.loops.versions) == 1
 
 
 def test_defaults_and_names_of_arguments() -> None:
@@ -160,7 +160,7 @@ def test_defaults_and_names_of_arguments() -> None:
     close(transformed(x), plain)
     close(transformed(x, n=2), plain)
     close(transformed(x, 0.5, n=3), by_tensors(f, {"argnums": 0, "has_aux": False}, (x, 0.5, 3), {})[1])
-    assert len(transformed._loops.versions) == 1
+    assert len(transformed._made.loops.versions) == 1
     with pytest.raises(TypeError, match="unexpected keyword"):
         transformed(x, b=1)
 
@@ -193,4 +193,4 @@ def test_a_number_that_is_taken_out_has_no_native_gradient() -> None:
     transformed = npc.grad(f)
     with pytest.warns(RuntimeWarning, match="A number is taken out"):
         transformed(numbers(20))
-    assert "float(x) of what is differentiated" in next(iter(transformed._loops.reasons.values()))
+    assert "float(x) of what is differentiated" in next(iter(transformed._made.loops.reasons.values()))

@@ -89,7 +89,7 @@ def test_they_are_those_of_tensors(function: Any, arguments: Any, argnums: tuple
             wanted = value, (wanted_x,)
         close(found, wanted)
         close(mine, others)
-    assert transformed._loops is not None and len(transformed._loops.versions) == 1, transformed._loops
+    assert transformed._made.loops is not None and len(transformed._made.loops.versions) == 1, transformed._made.loops
 
 
 def close(x: Any, y: Any) -> None:
@@ -115,7 +115,7 @@ def test_errors_are_pythons_on_their_lines() -> None:
     x = numbers(5)
     with pytest.raises(IndexError, match="index 5 is out of bounds"):
         gradient(x, 1)
-    assert gradient._loops is not None and gradient._loops.versions[0].aborts == 1
+    assert gradient._made.loops is not None and gradient._made.loops.versions[0].aborts == 1
 
 
 def test_what_was_written_is_undone_before_others_run() -> None:
@@ -127,11 +127,11 @@ def test_what_was_written_is_undone_before_others_run() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found, _ = gradient(x, y)
-    assert gradient._loops.versions[0].aborts == 1
+    assert gradient._made.loops.versions[0].aborts == 1
     assert np.isneginf(found[3]) and np.array_equal(y, np.ones(5))
     with np.errstate(divide="ignore"):
         assert np.isneginf(gradient(x, y)[0][3])
-    assert gradient._loops.versions[0].aborts == 0  # the last call was native: nothing is to be reported
+    assert gradient._made.loops.versions[0].aborts == 0  # the last call was native: nothing is to be reported
 
 
 def test_arguments_that_share_memory() -> None:
@@ -157,10 +157,10 @@ def test_a_program_for_each_combination_of_types() -> None:
     gradient, x = npc.grad(smoothing), numbers(8)
     for arguments in ((x, 0.5), (x, np.float64(0.5)), (x[::2], 0.5), (x[:3], 0.25)):
         close(gradient(*arguments), by_tensors(smoothing, {"argnums": 0, "has_aux": False}, arguments, {})[1])
-    assert len(gradient._loops.versions) == 3
+    assert len(gradient._made.loops.versions) == 3
     with npc.config.patch(recompile_limit=3):
         gradient(x, 1)
-    assert len(gradient._loops.versions) == 3
+    assert len(gradient._made.loops.versions) == 3
 
 
 def test_names_that_change_are_seen() -> None:
@@ -217,7 +217,7 @@ from npcompile.backends.cpu.loader import loader
 from tests.gradients.test_native_loops import smoothing
 transformed = npc.grad(smoothing)
 transformed(np.ones(9), 0.5)
-print(transformed._loops.versions[0].native.was_cached, loader().compiled)
+print(transformed._made.loops.versions[0].native.was_cached, loader().compiled)
 """
     environment = {**os.environ, "NPCOMPILE_CACHE_DIR": str(tmp_path)}
     runs = [subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True) for _ in range(2)]
@@ -234,4 +234,4 @@ def test_what_is_no_native_loop_says_why() -> None:
 
     transformed = npc.grad(joined)
     assert np.array_equal(transformed(np.ones(3)), np.ones(3))
-    assert next(iter(transformed._loops.reasons.values())).startswith(f"line {joined.__code__.co_firstlineno + 3}: ")
+    assert next(iter(transformed._made.loops.reasons.values())).startswith(f"line {joined.__code__.co_firstlineno + 3}: ")
