@@ -14,10 +14,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
-from npcompile import trees
 from npcompile.backends.registry import FloatingPointSignal
+from npcompile.call_arguments import all_arguments, copied, signature
 from npcompile.compiler import caller, captured, compiled_function, original
 from npcompile.devices import loop_gradients
 from npcompile.eager_transforms import DERIVATIVES, EAGER, NotPossible, examples, is_nested
@@ -25,7 +23,7 @@ from npcompile.logs import log
 from npcompile.switch import is_plain_now
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.ops.extern import Unexpected
-from npcompile.tensor_core.tensor import Tensor, no_grad
+from npcompile.tensor_core.tensor import no_grad
 from npcompile.tensor_core.user_warnings import warn_once, warn_user
 from npcompile.tracer.arrays.transformed import transforms
 from npcompile.tracer.bytecode.tracebacks import hide_frames
@@ -247,30 +245,6 @@ PLAIN_ARGUMENTS: dict[str, Callable[[dict[str, Any], Any], Iterable[Sequence[Any
     "vmap": lambda options, args: examples(options["in_axes"], args),
     "custom_gradient": lambda options, args: [args],
 }
-
-
-def all_arguments(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The positional arguments with those that are named, and defaults. As they are where that is not all."""
-    code, defaults = function.__code__, function.__defaults__ or ()
-    names = code.co_varnames[code.co_posonlyargcount : code.co_argcount]
-    missing = code.co_varnames[len(args) : code.co_argcount]
-    known = dict(zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults)) | kwargs
-    if not kwargs.keys() <= set(names) & set(missing) or not known.keys() >= set(missing):
-        return args
-    return (*args, *(known[name] for name in missing))
-
-
-def signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Types of the arguments, dtypes and numbers of dimensions: what decides that a program is no one graph."""
-    leaves, treedef = trees.flatten(args)
-    return treedef, *((type(x), getattr(x, "dtype", None), np.ndim(x)) for x in leaves)
-
-
-def copied(tree: Any) -> Any:
-    leaves, treedef = trees.flatten(tree)
-    return treedef.unflatten(
-        [np.copy(x, "K") if isinstance(x, np.ndarray) else x.clone() if isinstance(x, Tensor) else x for x in leaves]
-    )
 
 
 @dataclass(eq=False)
