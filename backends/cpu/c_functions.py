@@ -273,6 +273,7 @@ static inline float npc_heard_f4(float x) {
 #endif
   return x;
 }
+static inline long double npc_heard_f16(long double x) { return x; }
 /* The power of two with which x is 1 to 4, or as near to 1 as can be */
 static inline double npc_unit_of(double x) {
   int64_t bits;
@@ -416,12 +417,12 @@ static inline {T} npc_power_of_{K}({T} low, {T} high, {T} log2_e, {T} rest) {{
   return log2_e == 1 ? exp2{s}(d) : exp{s}(d);
 }}
 static inline {T} npc_logaddexp_{K}({T} a, {T} b) {{
-  {T} d = a - b, low = d > 0 ? b : a, high = d > 0 ? a : b;
+  {T} d = npc_heard_{K}(a - b), low = d > 0 ? b : a, high = d > 0 ? a : b;
   {T} e = log1p{s}(npc_power_of_{K}(low, high, ({T}){LOG2_E}L, ({T})({LOG2_E}L - ({T}){LOG2_E}L)));
   return npc_select_{K}(a == b, a + ({T})0.693147180559945309417232121458176568L, npc_select_{K}(d != d, d, high + e));
 }}
 static inline {T} npc_logaddexp2_{K}({T} a, {T} b) {{
-  {T} d = a - b, low = d > 0 ? b : a, high = d > 0 ? a : b;
+  {T} d = npc_heard_{K}(a - b), low = d > 0 ? b : a, high = d > 0 ? a : b;
   {T} power = npc_power_of_{K}(low, high, 1, 0), sum = 1 + power;
   {T} e = log2{s}(sum) + (power - (sum - 1)) / sum * ({T}){LOG2_E}L;
   return npc_select_{K}(a == b, a + 1, npc_select_{K}(d != d, d, high + e));

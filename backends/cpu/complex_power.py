@@ -424,8 +424,10 @@ static inline {T} npc_power_{K}({T} a, {T} b) {{
     const npc_c16 exact = is_in_range ? npc_few_products(a.re, a.im, n) : npc_whole_power(a.re, a.im, n);
     return npc_chosen_{K}(npc_pair_{K}(({P})exact.re, ({P})exact.im), z);
   }}
-  if (a.re - a.re != 0 || a.im - a.im != 0 || b.re - b.re != 0 || b.im - b.im != 0)
+  if (a.re - a.re != 0 || a.im - a.im != 0 || b.re - b.re != 0 || b.im - b.im != 0) {{
+    if (b.im == 0) b.re = npc_heard_{R}(b.re); /* NumPy compares it with 100 */
     return npc_of_c_{K}(cpow{s}(npc_to_c_{K}(a), npc_to_c_{K}(b)));
+  }}
   int far;
   npc_c16 exact = npc_power_by_logarithm(a.re, a.im, b.re, b.im, &far);
   if (!far) {{
