@@ -25,6 +25,7 @@ OPCODES = re.compile(
     r"CONTAINS|GET|SEND|YIELD|IMPORT|RAISE|RERAISE|CHECK|BEFORE|WITH|UNARY|PRECALL|RESUME|KW|CONVERT|FORMAT)"
     r"_[A-Z0-9_]+|CALL|SWAP|COPY|NOP|RESUME|PRECALL|SEND"
 )
+HAVE_OTHER_SOURCES = {"cuda", "test_toy_backend.py", "test_programs.py"}  # CUDA's, Python's, times'
 C_TEXT = re.compile(r"\b(int64_t|uint64_t|double|char)\b[ *]+\w+ = |for \(int|__attribute__|__builtin_|\bgoto \w|#pragma")
 
 
@@ -88,6 +89,20 @@ def files_over_500_lines() -> int:
     return sum(text.count("\n") > 500 for text in package_sources().values())
 
 
+def reads_of_generated_c() -> int:
+    """Places in tests of the CPU's code that ask for its text. They ask passes, answers or the plan where these can tell."""
+    paths = {p.relative_to(FILE.parent): p for p in FILE.parent.rglob("*.py")}
+    paths = {name: path for name, path in paths.items() if name.parts[0] not in HAVE_OTHER_SOURCES}
+    nodes = (node for path in paths.values() for node in ast.walk(ast.parse(path.read_text())))
+    return sum(is_reading_c(node) for node in nodes)
+
+
+def is_reading_c(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "native_sources"
+    return isinstance(node, ast.Attribute) and node.attr == "sources"
+
+
 COUNTS: dict[str, Callable[[], int]] = {
     count.__name__.replace("_", " "): count
     for count in (
@@ -99,6 +114,7 @@ COUNTS: dict[str, Callable[[], int]] = {
         files_with_opcode_names,
         places_that_ask_for_the_version,
         files_over_500_lines,
+        reads_of_generated_c,
     )
 }
 
@@ -114,6 +130,8 @@ def test_the_counts_count() -> None:
     assert list(strings(tree)) == ["int64_t x = 3;", "LOAD_FAST"]
     assert OPCODES.fullmatch("LOAD_FAST_LOAD_FAST")
     assert not OPCODES.fullmatch("LOADED")
+    assert all(is_reading_c(ast.parse(text, mode="eval").body) for text in ("native_sources(f)", "report.sources"))
+    assert not is_reading_c(ast.parse("f(x)", mode="eval").body)
     assert all(count() > 0 for count in COUNTS.values() if count is not files_above_that_name_cuda)
 
 

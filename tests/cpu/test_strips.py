@@ -20,6 +20,7 @@ def kernels(function: Callable[..., Any], *arguments: Any) -> list[str]:
     with np.errstate(all="ignore"):
         report = npc.explain(npc.compile(function, accuracy="bitwise"))(*arguments)
         assert not different(report.result, function(*arguments))
+    # The C is read: its first comment, which has the kernel's statements.
     (source,) = report.sources
     return source.partition("*/")[0].split("\nkernel ")[1:]
 

@@ -105,6 +105,7 @@ def test_statements_behind_others_become_vectors() -> None:
     X, y, w = rng.random((200, 20)), rng.random(200), rng.random(20)
     compiled = npc.compile(steps)
     compiled(X, y, w, 30)
+    # The C is read: by GCC, whose report names its lines.
     (source,) = native_sources(compiled)
     text = PRELUDE + source
     lines = text.splitlines()

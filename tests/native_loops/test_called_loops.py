@@ -167,16 +167,12 @@ def test_on_threads(function, arguments):
     with mock.patch.multiple(parallel_loops, **ALWAYS):
         for _ in range(2):
             np.testing.assert_array_equal(compiled(*arguments), function(*arguments))
-    assert has_chunks(compiled)
+    assert fired(compiled, "parallelize")
 
 
 def test_what_they_read_is_not_written_by_other_iterations():
     agrees(smoothed, VECTOR.copy())
-    assert not has_chunks(compiled_once(smoothed, VECTOR.copy()))
-
-
-def has_chunks(compiled):
-    return fired(compiled, "parallelize")
+    assert not fired(compiled_once(smoothed, VECTOR.copy()), "parallelize")
 
 
 def compiled_once(function, *arguments):

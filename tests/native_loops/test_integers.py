@@ -70,6 +70,7 @@ def test_only_loops_that_gain_by_strips_have_them():
     a = rng.integers(0, 100, 60)
     assert not fired(agrees(insertion_sort, a), "speculation")
     assert not fired(agrees(collatz, 27), "speculation")
+    # The C is read: a test more in the strip changes no answer.
     (source,) = native_sources(agrees(inversions, a))
     body = source.partition("STRIP int ")[2].partition("\n}")[0]
     assert body and "signs |=" not in body and "overflow" not in body

@@ -246,6 +246,7 @@ def test_short_loops_are_in_the_strip_of_the_loop_around(user, arguments):
 def nest_of(user, arguments):
     compiled = npc.compile(user)
     compiled(*arguments)
+    # The C is read: what an iteration counts besides changes no answer.
     (source,) = native_sources(compiled)
     return source.partition("\nNEST int ")[2].partition("\nreturn UNDONE;")[0]
 
@@ -266,6 +267,7 @@ def test_stores_in_loops_inside_are_noted_one_by_one():
 def test_few_iterations_are_a_strip_where_there_are_loops_inside():
     compiled = npc.compile(convolution)
     compiled(GRID, WEIGHTS)
+    # The C is read: when a strip begins changes no answer.
     (source,) = native_sources(compiled)
     strip = source.rpartition("\nNEST int ")[2].partition("(")[0]
     call = source.partition(f"if (SELDOM({strip}_pause))")[2]
@@ -276,6 +278,7 @@ def test_few_iterations_are_a_strip_where_there_are_loops_inside():
 def test_what_threads_run_and_the_loop_as_it_is_share_their_strips(user, arguments):
     compiled = npc.compile(user)
     compiled(*arguments)
+    # The C is read: a copy of the function changes no answer.
     (source,) = native_sources(compiled)
     assert source.count("\nNEST int ") == 1 and source.count("_pause = 0,") == 2
 

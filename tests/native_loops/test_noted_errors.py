@@ -142,6 +142,7 @@ def test_one_look_an_iteration() -> None:
     compiled = npc.compile(energy)
     args = rng.random((20, 3)), rng.random(20)
     np.testing.assert_allclose(compiled(*args), energy(*args), rtol=1e-13)
+    # The C is read: a look more changes no answer.
     (source,) = native_sources(compiled)
     program = source[source.index("npc_run(") :]
     block = max((found[0] for found in re.finditer(r"\n  (block\w+):;.*?goto \1;", program, re.DOTALL)), key=len)

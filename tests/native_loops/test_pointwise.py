@@ -89,6 +89,7 @@ def test_elements_stay_in_registers():
     made = agrees(scramble, np.arange(100, dtype=np.int8), 29)
     assert rows_in_registers(made) == ["256"]  # several vectors: an iteration waits for the one before it
     assert rows_in_registers(agrees(grow, X[:20].copy(), 0.9, 29)) == ["64"]  # as many bytes as a vector has
+    # The C is read: a branch for few elements changes no answer.
     assert "if (lanes <= 64) {" in native_sources(made)[0]  # few elements are one vector
     for size in (1, 63, 64, 65, 256, 257, 300):
         lanes_agree(scramble, np.arange(size) % 64, 29)
@@ -209,6 +210,7 @@ def test_masks_are_the_same_each_time_that_they_are_written():
     lanes_agree(shrink, X.copy(), 30)
     for dtype in (np.float64, np.float32):
         lanes_agree(reflect, X.astype(dtype), Y.astype(dtype), 30)
+    # The C is read: what other elements are computed with changes no answer.
     assert " : 1)" not in native_sources(agrees(reflect, X.copy(), Y.copy(), 30))[0], "ones where the mask is false"
     agrees(reflect, np.arange(-20, 20), np.arange(40) - 9, 30, loops=0)  # an error: floats into integers
 

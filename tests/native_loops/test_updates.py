@@ -99,6 +99,7 @@ def functions_with(source: str, operation: str) -> list[str]:
 def test_what_is_broadcast_is_computed_once():
     compiled = npc.compile(normalised)
     compiled(rng.random((60, 60)), np.ones(20))
+    # The C is read: an expression computed more often changes no answer.
     (source,) = native_sources(compiled)
     assert all("i1 * 8" not in body for body in functions_with(source, "sqrt"))  # it goes over a column
     assert all(body.count(" / ") == 1 for body in functions_with(source, " / "))  # not by the number of rows too
@@ -149,5 +150,6 @@ def test_columns_beside_each_other_are_written_where_they_are():
     compiled = npc.compile(eliminated)
     compiled(rng.random((60, 60)), np.ones(18))
     assert fired(compiled, "apart by columns")
+    # The C is read: from which size threads help changes no answer.
     (source,) = native_sources(compiled)
     assert set(re.findall(r"#define NPC_FEWEST_\d+ (\d+)", source)) == {"0", "262144"}

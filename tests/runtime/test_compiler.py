@@ -165,7 +165,7 @@ x = np.array([sys.float_info.min, np.inf, -1.0] * 3)
 with np.errstate(all="ignore"):
     ours, theirs = f(x), (x / 2, x - x, x * 0.0 + 1 / x)
 assert all(a.tobytes() == b.tobytes() for a, b in zip(ours, theirs)), (ours, theirs)
-assert (np.full(9, 5e-324) * 1.0 > 0).all() and npc.explain(f)(x).sources
+assert (np.full(9, 5e-324) * 1.0 > 0).all() and npc.explain(f)(x).summary == '1 graph, 0 breaks'
 """
     environment = {**os.environ, "CC": f"{REAL} {flag}", "NPCOMPILE_CACHE_DIR": str(tmp_path / "cache")}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

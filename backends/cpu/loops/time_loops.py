@@ -134,9 +134,7 @@ class Step(Group):
     def is_apart(self, s: Statement) -> bool:
         targets = {each.target.root: key_of(each.target) for each in self.statements if isinstance(each, Write)}
         reads = accesses(s.tree)
-        if any(key is not None and name in self.made for name, key in reads):
-            return False
-        if any(name in targets and key != targets[name] for name, key in reads):
+        if any(key is not None and name in self.made or name in targets and key != targets[name] for name, key in reads):
             return False
         if not isinstance(s, Write):
             return True
@@ -356,6 +354,7 @@ class TimeLoop:
     origins: Mapping[str, tuple[str, int]]  # addresses of views -> where their rows begin, and how many bytes behind that
     storage: dict[str, Part] = field(default_factory=dict)  # of what the loop makes
     rooms: dict[str, str] = field(default_factory=dict)  # of what it makes and keeps no longer than an iteration -> bytes
+    stretches: set[Stretch] = field(default_factory=set)  # of the rows of all nests
 
     def __post_init__(self) -> None:
         sets = {s.name: s for g in self.plan.groups for s in g.statements if isinstance(s, Set)}
@@ -386,12 +385,12 @@ class TimeLoop:
         statements = group
         if len(sizes) > 1 and all(map(is_flat, parts)) and all(has_one_rank(s.tree, len(sizes)) for s in group):
             begin, end = (f"{at} * ({known_product(sizes[1:])})" for at in (begin, end))
-            size = (known_product(sizes),)
-            statements = [flattened(s, size) for s in group]
-            storage = {n: flat(p, size) if n in named else p for n, p in storage.items()}
+            sizes = (known_product(sizes),)
+            statements = [flattened(s, sizes) for s in group]
+            storage = {n: flat(p, sizes) if n in named else p for n, p in storage.items()}
             stored = {n: storage[n] for n in stored}
-            sizes = size
         stretches = stretches_of(parts) if sizes[-1] != "1" and self.may_repeat(group, moved, out) else ()
+        self.stretches.update(stretches)
         row = Sweep(Here(""), sizes, storage=storage, moved=moved, stretches=stretches, origins=self.origins)
         targets: dict[object, str] = {}
         for s in statements:

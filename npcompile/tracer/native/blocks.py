@@ -426,6 +426,8 @@ class Blocks:
                 made.values.append(Scalar("int", iterator.next))
         asks = facts.protected[index] and not throws
         self.exits.append(made)
+        if throws or asks:
+            self.noted("errors to handlers", index, what="statement")
         if asks:
             self.exits.append(replace(made, is_end=False, throws=True))
         return self.code.exit([self.handed(v) for v in made.values], throws, asks)
@@ -501,10 +503,9 @@ class Blocks:
     def realize(self, value: Any) -> Any:
         if not isinstance(value, Outside):
             return value
-        known = self.realized.get(value.source)
-        if known is None:
-            known = self.realized[value.source] = outside.wrapped(self, value.source, value.example)
-        return known
+        if value.source not in self.realized:
+            self.realized[value.source] = outside.wrapped(self, value.source, value.example)
+        return self.realized[value.source]
 
     def shared_value(self, name: str) -> Any:
         """Of a variable that the code shares with other functions."""

@@ -199,7 +199,9 @@ class TimeSteps(PointwiseLoop):
             is_whole = key_of(resized_part(base, found)) in [key_of(s.target) for s in loop.statements if isinstance(s, Write)]
             places.append(Places(len(places), base, is_double, copies=not (is_double and is_whole)))
         loop = replace(loop, carried=[p.carried for p in places if p.carried is not None])
-        functions, lines = TimeLoop(loop, plan, places, origins).text(types)
+        made = TimeLoop(loop, plan, places, origins)
+        functions, lines = made.text(types)
+        self.blocks.noted("whole vectors at row ends", self.header, None if made.stretches else "nothing may be done twice")
         statements.functions += [HELPERS] * (HELPERS not in statements.functions) + functions
         code.lines += lines
         for n, place in zip(way.inits, places):
