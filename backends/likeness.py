@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -83,11 +84,16 @@ LIKENESS = Likeness()
 
 
 def kind_of(mask: int, *objects: Any) -> Any:
-    """The types of objects; of arrays also dtype, number of dimensions and flags under a mask; which of the booleans."""
+    """The types of objects; of arrays also dtype, number of dimensions and flags under a mask; some objects themselves."""
     return tuple([part_of_kind(mask, x) for x in objects])
 
 
 def part_of_kind(mask: int, x: Any) -> Any:
     if type(x) is np.ndarray:
         return x.dtype.num, x.dtype.itemsize, x.dtype.byteorder, x.ndim, x.flags.num & mask
-    return x if type(x) is bool else type(x)
+    return id(x) if is_kind(x) else type(x)
+
+
+def is_kind(x: Any) -> bool:
+    """Is it of a kind of its own: a boolean, a class or a module?"""
+    return type(x) is bool or issubclass(type(x), (type, types.ModuleType))

@@ -33,7 +33,7 @@ from npcompile.tracer.on_host import Place
 from npcompile.tracer.parts import kind_of as kind_of_values
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
 from npcompile.tracer.profitability import BUDGET, Disturbances
-from npcompile.tracer.recompiles import asked_of, is_about, is_of_other_kind, is_stale, may_fit, why_not
+from npcompile.tracer.recompiles import asked_of, is_about, is_of_other_kind, last_stale, may_fit, why_not
 from npcompile.tracer.variant import GraphBreakError, Variant
 
 MOST_KINDS = 32  # times `config.recompile_limit` are the programs for values of all kinds together
@@ -277,11 +277,12 @@ class Point:
         if len(self.variants) < limit:
             return True
         values, layouts = dict(zip(self.parameters, state)), self.function.options.dynamic is not False
-        stale = [v for v in self.variants if is_stale(v.guards, self.function.namespace, values)]
-        if stale and self.dropped < MOST_DROPPED * limit:
-            self.variants.remove(stale[-1])
-            self.dropped += 1
-            return True
+        if self.dropped < MOST_DROPPED * limit:
+            stale = last_stale([v.guards for v in self.variants], self.function.namespace, values)
+            if stale is not None:
+                del self.variants[stale]
+                self.dropped += 1
+                return True
         alike = [v for v in computing if not is_of_other_kind(v.guards, self.function.namespace, values, layouts)]
         are_few = len(self.variants) - len(computing) <= limit and len(computing) < MOST_KINDS * limit
         return are_few and (len(alike) < limit or self.assume_less(alike, values))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.likeness import is_kind
 from npcompile.tensor_core.guards import (
     All,
     Axis,
@@ -184,7 +185,7 @@ def holds_for_kind(guard: Guard, scope: Scope, values: Scope) -> bool:
             case Layout(_, "shape", tuple() as shape):
                 return bool(value.ndim == len(shape))
             case Is(_, Object(_, known), True):
-                return value is known or type(value) is type(known) and type(value) is not bool
+                return value is known or type(value) is type(known) and not is_kind(value)
         return True
     except CANNOT_ASK:
         return False
@@ -193,19 +194,35 @@ def holds_for_kind(guard: Guard, scope: Scope, values: Scope) -> bool:
 CANNOT_ASK = (AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)
 
 
-def is_stale(guards: Guards, namespace: Scope, parameters: Scope) -> bool:
-    """Is it for a global function that is another now, or for objects of a class that is gone? Such a program is not missed."""
+def last_stale(programs: Sequence[Guards], namespace: Scope, parameters: Scope) -> int | None:
+    """The last of the programs that is not missed: for a global function that is another now, or for a class that is gone."""
     scope = namespace | parameters
+    asked = [what_fails(guards, scope) for guards in programs]
+    kinds = {id(v): v for guard in asked for v in objects_of(guard) if isinstance(v, type)}
+    gone = those_gone(kinds, namespace, scope)
+    return max((k for k, guard in enumerate(asked) if is_stale(guard, gone)), default=None)
+
+
+def what_fails(guards: Guards, scope: Scope) -> Guard | None:
     try:
-        asked = first_failing(guards, scope)
+        return first_failing(guards, scope)
     except CANNOT_ASK:
-        return False
-    if asked is None:
-        return False
-    known = [source.value for source in asked.walk() if isinstance(source, Object)]
-    if is_of_global(asked) and any(isinstance(v, (types.FunctionType, types.CodeType)) for v in known):
+        return None
+
+
+def objects_of(guard: Guard | None) -> Iterator[Any]:
+    """The objects that a guard names."""
+    return (source.value for source in (() if guard is None else guard.walk()) if isinstance(source, Object))
+
+
+def is_stale(asked: Guard | None, gone: set[int]) -> bool:
+    """Does a program whose guard fails so ask for one of the classes that are gone, or for a global's former function?"""
+    if asked is not None and is_of_global(asked) and any(isinstance(v, FUNCTIONS) for v in objects_of(asked)):
         return True
-    return any(isinstance(v, type) and is_gone(v, namespace, scope) for v in known)
+    return any(id(v) in gone for v in objects_of(asked))
+
+
+FUNCTIONS = (types.FunctionType, types.CodeType)
 
 
 def is_of_global(guard: Guard) -> bool:
@@ -218,18 +235,40 @@ def is_of_global(guard: Guard) -> bool:
     return False
 
 
-def is_gone(kind: type, *programs: Scope) -> bool:
-    """Does nothing but its own parts, and the programs, refer to a class?"""
+def those_gone(kinds: dict[int, type], *programs: Scope) -> set[int]:
+    """Addresses of the classes that nothing but their own parts, and the programs, refer to. All objects are gone over once."""
+    left = {address: kind for address, kind in kinds.items() if may_be_gone(kind)}
+    if not left:
+        return set()
+    ours = {id(each) for kind in left.values() for each in own_parts(kind)} | {*map(id, programs), id(kinds), id(left)}
+    references, is_held = dict.fromkeys(left, 0), set()
+    for each in referrers_of(tuple(left.values())):
+        is_ours = id(each) in ours or isinstance(each, types.FrameType | Object)
+        for address in map(id, gc.get_referents(each)):
+            if address in left:
+                references[address] += 1
+                if not is_ours and getattr(each, "__objclass__", None) is not left[address]:
+                    is_held.add(address)
+    # The collector does not show frozen objects, nor the variables of functions that run: their references are missing here.
+    return {address for address, found in references.items() if sys.getrefcount(left[address]) <= found + 1} - is_held
+
+
+def referrers_of(objects: tuple[Any, ...]) -> list[Any]:
+    """All that refers to one of them, but for this tuple, which some versions of CPython find too."""
+    return [each for each in gc.get_referrers(*objects) if each is not objects]
+
+
+def may_be_gone(kind: type) -> bool:
+    """Was it made by a `class` statement, and does its module not have it?"""
     module = sys.modules.get(kind.__module__)
-    if not kind.__flags__ & IS_OF_PYTHON or getattr(module, kind.__qualname__, None) is kind:  # all objects are gone over below
-        return False
-    ours = {id(kind.__mro__), *map(id, programs)}
-    for each in gc.get_referrers(kind):
-        is_running = isinstance(each, types.FrameType | types.GeneratorType | list)  # those that ask
-        is_ours = is_running or isinstance(each, Object) or id(each) in ours
-        if not is_ours and getattr(each, "__objclass__", None) is not kind:
-            return False
-    return True
+    return bool(kind.__flags__ & IS_OF_PYTHON) and getattr(module, kind.__qualname__, None) is not kind
+
+
+def own_parts(kind: type) -> Iterator[Any]:
+    """What a class has that refers to it: its order of bases, and where its methods find it for `super()`."""
+    yield kind.__mro__
+    for value in vars(kind).values():
+        yield from getattr(getattr(value, "__func__", value), "__closure__", None) or ()
 
 
 def asked_of(guards: Guards, namespace: Scope, parameters: Scope) -> tuple[Guard | None, Source | None]:

@@ -1,6 +1,8 @@
 """The native question whether objects are arrays as a program was compiled for: like the expression in Python."""
 
+import abc
 import builtins
+import enum
 import itertools
 
 import numpy as np
@@ -121,7 +123,18 @@ def test_kinds_are_told_apart_as_in_python() -> None:
     module.loader().start_runtime()
     ask = LIKENESS.kind_of
     assert ask is not None
-    objects = [*OBJECTS, *NUMBERS, False, A.astype(">i8"), A.astype("m8[s]"), A.astype("q"), A.astype("l"), np.ones((1,) * 64)]
+    classes = [Derived, Derived(1), False, bool, np.random, enum.Enum, enum.Flag, abc.ABC]
+    objects = [
+        *OBJECTS,
+        *NUMBERS,
+        *classes,
+        False,
+        A.astype(">i8"),
+        A.astype("m8[s]"),
+        A.astype("q"),
+        A.astype("l"),
+        np.ones((1,) * 64),
+    ]
     for x, y in itertools.product(objects, repeat=2):
         assert (ask(ARRAY_FLAGS, x) == ask(ARRAY_FLAGS, y)) is (kind_of(ARRAY_FLAGS, x) == kind_of(ARRAY_FLAGS, y)), (x, y)
     pairs = [*itertools.product(objects, repeat=2)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+import gc
 import linecache
+import types
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -21,6 +23,7 @@ from npcompile.tracer.left_to_python import FIRST_SPAN
 from npcompile.tracer.point import MOST_KINDS, Point
 
 X = np.arange(6.0)
+MODULES = [types.ModuleType(f"module_{k}") for k in range(20)]
 
 
 def checked(function: Callable[..., Any], calls: Iterable[Any]) -> Callable[..., Any]:
@@ -199,9 +202,83 @@ def made_anew(k: int) -> tuple[Any, ...]:
     return Part(), X
 
 
-def test_classes_that_are_gone_make_room() -> None:
-    compiled = checked(lambda part, x: part.go(x), [lambda k=k: made_anew(k) for k in range(20)])
+def below_made_anew(k: int) -> tuple[Any, ...]:
+    return shown(k)(), X
+
+
+@pytest.mark.parametrize("make", [made_anew, below_made_anew])
+def test_classes_that_are_gone_make_room(make: Callable[[int], Any]) -> None:
+    compiled = checked(lambda part, x: part.go(x), [lambda k=k: make(k) for k in range(20)])
     assert graphs_of(compiled) == 20 and len(points_of(compiled)[0].variants) <= npc.config.recompile_limit
+
+
+class Shown:
+    def __init__(self, x: Any = 1.0) -> None:
+        self.x = x
+
+    def go(self, x: Any) -> Any:
+        return type(self)().x * x
+
+    def of_class(self, x: Any) -> Any:
+        return x * type(self).k  # type: ignore[attr-defined]
+
+    def copied(self, x: Any) -> Any:
+        return self.__class__(x * 2).x
+
+    @classmethod
+    def made(cls, x: Any) -> Any:
+        return cls(x + 1).x
+
+
+def shown(k: int) -> type[Shown]:
+    class Below(Shown):
+        def __init__(self, x: Any = 2.0) -> None:
+            super().__init__(x + k)
+
+    Below.k = k  # type: ignore[attr-defined]
+    Below.__name__ = Below.__qualname__ = f"Below{k}"
+    return Below
+
+
+REGISTRY = [shown(k) for k in range(20)]  # the only list that has them
+PER_CLASS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]]]] = {
+    "made": (Shown.go, [(kind(), X) for kind in REGISTRY]),
+    "read from": (Shown.of_class, [(kind(), X) for kind in REGISTRY]),
+    "made by __class__": (Shown.copied, [(kind(), X) for kind in REGISTRY]),
+    "class methods": (Shown.made.__func__, [(kind, X) for kind in REGISTRY]),  # type: ignore[attr-defined]
+    "handed over": (lambda kind, x: kind(x).x * kind.k, [(kind, X) for kind in REGISTRY]),
+    "modules": (lambda space, x: space.c * x, [(vars(m).update(c=float(k)) or m, X) for k, m in enumerate(MODULES)]),
+}
+
+
+@pytest.mark.parametrize("name", PER_CLASS)
+def test_classes_that_are_made_and_read_from(name: str) -> None:
+    """Each has one program, which stays, and a dispatch of its own: the last is entered as quickly as the first."""
+    loader().start_runtime()
+    function, calls = PER_CLASS[name]
+    compiled = checked(function, calls * 3)
+    (point, *_) = points_of(compiled)
+    assert graphs_of(compiled) == len(point.variants) == len(calls) and point.dropped == 0
+    for made in point.by_kind.values():
+        assert sum("# variant" in line for line in linecache.getlines(made.__code__.co_filename)) == 1
+
+
+def test_classes_in_variables_of_functions_that_run_are_not_gone() -> None:
+    one, other, third = shown(0), shown(1), shown(2)
+    compiled = npc.compile(Shown.go, backend="eager")
+    with npc.config.patch(recompile_limit=2):
+        for _ in range(3):
+            np.testing.assert_equal([compiled(one(), X), compiled(other(), X), compiled(third(), X)], [X * 2, X * 3, X * 4])
+    assert graphs_of(compiled) == 3
+
+
+def test_classes_are_looked_for_once_for_each_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That goes over all objects there are."""
+    looks: list[int] = []
+    find = gc.get_referrers
+    monkeypatch.setattr(recompiles.gc, "get_referrers", lambda *objects: looks.append(len(objects)) or find(*objects))
+    checked(*PER_CLASS["made"])
+    assert looks == [*range(npc.config.recompile_limit, len(REGISTRY))]
 
 
 class Kept:

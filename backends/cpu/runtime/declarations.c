@@ -16,7 +16,7 @@ typedef struct {
   double real, imag;
 } Py_complex;
 
-extern PyObject PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type, PyDict_Type;
+extern PyObject PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type, PyDict_Type, PyModule_Type;
 extern PyObject *PyExc_IndexError, *PyExc_ValueError, *PyExc_OverflowError;
 void Py_IncRef(PyObject*);
 void Py_DecRef(PyObject*);
@@ -51,6 +51,8 @@ PyObject* PyComplex_FromDoubles(double, double);
 PyObject* PyObject_CallFunction(PyObject*, const char*, ...);
 typedef PyObject* (*allocator)(PyObject* type, int64_t items);
 void* PyType_GetSlot(PyObject* type, int slot);
+unsigned long PyType_GetFlags(PyObject* type);
+int PyType_IsSubtype(PyObject*, PyObject*);
 PyObject* PyCapsule_New(void*, const char*, void*);
 int PyTraceMalloc_Track(unsigned, uintptr_t, size_t);
 int PyContextVar_Get(PyObject*, PyObject*, PyObject**);

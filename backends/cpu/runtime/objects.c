@@ -411,13 +411,20 @@ PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
   return PyBool_FromLong(1);
 }
 
+/* Is it of a kind of its own: a boolean, a class or a module? */
+static int is_kind(PyObject* x) {
+  PyObject* const type = ((npc_array*)x)->ob_type;
+  const unsigned long of_classes = 1ul << 31; /* Py_TPFLAGS_TYPE_SUBCLASS */
+  return type == &PyBool_Type || (PyType_GetFlags(type) & of_classes) || PyType_IsSubtype(type, &PyModule_Type);
+}
+
 /* kind_of(mask, *objects) of backends/likeness.py. Kinds that get the same number, against all odds, are one kind. */
 PyObject* npc_kind_of(PyObject* self, PyObject* const* args, int64_t nargs) {
   const int64_t mask = PyLong_AsLongLong(args[0]);
   uint64_t kind = 0;
   for (int64_t i = 1; i < nargs; i++) {
     const npc_array* x = (npc_array*)args[i];
-    uint64_t part = (uint64_t)(uintptr_t)(x->ob_type == &PyBool_Type ? args[i] : x->ob_type);
+    uint64_t part = is_kind(args[i]) ? (uint64_t)(uintptr_t)args[i] + 1 : (uint64_t)(uintptr_t)x->ob_type;
     if (x->ob_type == ndarray_type) {
       const npc_descr* d = (npc_descr*)x->descr;
       part = (uint64_t)d->type_num << 40 ^ (uint64_t)d->elsize << 16 ^ (uint64_t)d->byteorder << 8 ^ (uint64_t)x->nd;
