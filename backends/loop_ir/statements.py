@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from npcompile.backends.loop_ir import parallel
 from npcompile.backends.loop_ir.c_text import CText, c, joined
+from npcompile.backends.loop_ir.c_values import c_type, extent, handed_over, literal, memory_of, room, taken
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.target import C_TYPES, ELEMENT_TYPES, Ability, Target, Unsupported, primitive, vector_helpers
 from npcompile.tensor_core.loop_ir.forms import REGIONS, inner, results, uses, walk
@@ -28,10 +30,12 @@ from npcompile.tensor_core.loop_ir.ops import (
     FpCheck,
     FpClear,
     FrameState,
+    Guard,
     If,
     Jump,
     Let,
     Load,
+    LoopKind,
     NewList,
     Op,
     Policy,
@@ -39,6 +43,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Program,
     Region,
     Return,
+    Room,
     Scope,
     Scratch,
     SideExit,
@@ -46,15 +51,13 @@ from npcompile.tensor_core.loop_ir.ops import (
     Speculate,
     Splat,
     Store,
+    Threads,
     View,
     While,
     Yield,
 )
 from npcompile.tensor_core.loop_ir.rows import sets_flags
-from npcompile.tensor_core.loop_ir.states import Literal
-from npcompile.tensor_core.loop_ir.types import F64, Kind, List, Memref, Scalar, Type
-
-RANKS = range(1, 9)
+from npcompile.tensor_core.loop_ir.types import F64, List, Memref, Scalar, Type
 
 
 def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]:
@@ -64,24 +67,13 @@ def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]
     return printer.unit(), printer.ways
 
 
-def c_type(kind: Type, line: int = 0) -> CText:
-    match kind:
-        case Scalar(element, 1) if element in C_TYPES:
-            return c(C_TYPES[element])
-        case Scalar(Kind.F64 | Kind.FLOAT, lanes):
-            return c("npc_f64x{}", lanes)
-        case Memref(element, rank) if element in ELEMENT_TYPES and rank in RANKS:
-            return c("struct npc_array{}", rank)
-        case List(Kind.INT | Kind.FLOAT | Kind.I64 | Kind.F64):
-            return c("struct npc_list*")
-    raise Unsupported(f"values of type {kind}", line)
-
-
 @dataclass(slots=True)
 class Undo:
     """What a Speculate does where its body is left, and the ways out that are taken there."""
 
     region: Region
+    number: int
+    is_given_up: bool = False  # by a Guard
     ways: dict[int, None] = field(default_factory=dict)
 
 
@@ -98,6 +90,10 @@ class Statements:
     undos: list[Undo] = field(default_factory=list)  # of the Speculate that is being printed
     undone: list[Undo] = field(default_factory=list)  # of those that were
     temporaries: int = 0
+    functions: list[CText] = field(default_factory=list)  # of parallel loops
+    parallels: int = 0
+    speculates: int = 0
+    is_parallel: bool = False  # are the iterations of such a loop being printed?
     names: dict[int, CText] = field(default_factory=dict)
     lines: list[CText] = field(default_factory=list)
 
@@ -116,8 +112,9 @@ class Statements:
         body, self.lines = self.lines, []
         self.lines.append(CText(self.target.helpers))
         self.types()
+        self.lines += self.functions
         self.lines.append(CText(self.target.function))
-        self.declarations()
+        self.declarations(self.values())
         self.lines += body
         for way in sorted(self.used):
             self.line("exit_{}:;", way)
@@ -136,18 +133,13 @@ class Statements:
                 raise Unsupported(f"{self.target.name} has no {Ability.VECTORS.value}", 0)
             self.lines.append(CText(vector_helpers(lanes)))
 
-    def declarations(self) -> None:
+    def declarations(self, values: list[int]) -> None:
         of: dict[Type, list[CText]] = {}
-        for value in self.values():
+        for value in values:
             of.setdefault(self.program.types[value], []).append(self.name(value))
         for kind, names in of.items():
             self.line("  {} {};", c_type(kind), joined(", *" if isinstance(kind, List) else ", ", names))
-        for op in walk(self.program.body):
-            match op:
-                case Scratch():
-                    self.line("  double s{}[{}];", op.result, op.elements)
-                case Alloc(again=True):
-                    self.line("  struct npc_site taken_{} = {{0, 0}};", op.result)
+        self.lines += memory_of([op for op in walk(self.program.body) if set(results(op)) & set(values)])
 
     def values(self) -> list[int]:
         found = [param.value for param in self.program.params]
@@ -161,32 +153,12 @@ class Statements:
         word = 0
         for number, param in enumerate(self.program.params):
             name, kind = self.name(param.value), self.program.types[param.value]
-            match kind:
-                case Scalar():
-                    self.line("  {} = in[{}].{};", name, word, field_of(kind))
-                case Memref(_, rank):
-                    self.line("  {}.data = in[{}].p; {}.owner = {}; {}.is_view = 0;", name, word, name, number, name)
-                    for axis in range(rank):
-                        sizes = (name, axis, word + 3 + axis, name, axis, word + 3 + rank + axis)
-                        self.line("  {}.n[{}] = in[{}].i; {}.s[{}] = in[{}].i;", *sizes)
-                case _:
-                    raise Unsupported(f"an argument of type {kind}", 0)
+            self.lines += taken(kind, name, number, word)
             word += words_of(kind)
 
     def leave(self, number: int) -> None:
         for leaf in self.ways.found[number].leaves:
-            name, word = self.name(leaf.value), leaf.word
-            match leaf.kind:
-                case Scalar():
-                    self.line("  out[{}].{} = {};", word, field_of(leaf.kind), name)
-                case List():
-                    self.line("  out[{}].p = (char*){};", word, name)
-                case Memref(_, rank):
-                    self.line("  out[{}].p = {}.data; out[{}].i = {}.owner;", word, name, word + 1, name)
-                    self.line("  out[{}].i = {}.is_view;", word + 2, name)
-                    for axis in range(rank):
-                        sizes = (word + 3 + axis, name, axis, word + 3 + rank + axis, name, axis)
-                        self.line("  out[{}].i = {}.n[{}]; out[{}].i = {}.s[{}];", *sizes)
+            self.lines += handed_over(leaf, self.name(leaf.value))
         self.line("  NPC_LEAVE({});", number)
 
     def name(self, value: int) -> CText:
@@ -270,6 +242,9 @@ class Statements:
                 self.plain(op)
 
     def loop(self, op: For) -> None:
+        if op.kind is LoopKind.PARALLEL and Ability.THREADS in self.target.abilities:
+            self.parallel(op)
+            return
         self.moved(op.initial, op.args)
         index, start, stop = map(self.name, (op.index, op.start, op.stop))
         self.line("  for ({} = {}; {} < {}; ++{}) {{", index, start, index, stop, index)
@@ -279,12 +254,42 @@ class Statements:
         self.line("  }}")
         self.moved(op.args, op.results)
 
+    def parallel(self, op: For) -> None:
+        number, self.parallels = self.parallels, self.parallels + 1
+        outside = parallel.read_from_outside(op)
+        given = [(c_type(self.program.types[value]), self.name(value)) for value in outside]
+        before, self.lines, self.is_parallel = self.lines, list(parallel.function_head(number, given)), True
+        self.declarations(parallel.defined_in(op))
+        self.lines += parallel.iterations(self.name(op.index))
+        self.takers.append([])
+        self.region(op.body)
+        self.takers.pop()
+        self.lines += [c("  }}"), c("}}")]
+        self.functions += self.lines
+        self.lines, self.is_parallel = before, False
+        self.line("  {{")
+        self.lines += parallel.call(number, op, [name for _, name in given], self.name(op.start), self.name(op.stop))
+        for poll in parallel.polls(op):
+            self.line("  if (NPC_UNLIKELY(stopped_{})) goto {};", number, self.exit(poll.state))
+            self.line("  NPC_POLL({});", self.exit(poll.state))
+        if any(isinstance(each, Guard) for each in walk(op.body)):
+            self.line("  if (NPC_UNLIKELY(given_{}.gave_up)) goto {};", number, self.given_up())
+        self.line("  }}")
+
+    def given_up(self) -> CText:
+        self.undos[-1].is_given_up = True
+        return c("given_up_{}", self.undos[-1].number)
+
     def speculated(self, op: Speculate) -> None:
         self.takers.append(op.results)
-        self.undos.append(Undo(op.undo))
+        self.undos.append(Undo(op.undo, self.speculates))
+        self.speculates += 1
         self.region(op.body)
-        self.undone.append(self.undos.pop())
-        self.line("  if ({}) {{", self.raised(op.errors))
+        undo = self.undos.pop()
+        self.undone.append(undo)
+        self.line("  if ({}) {{", self.raised(op.errors) if op.errors else c("0"))
+        if undo.is_given_up:
+            self.line("  given_up_{}:;", undo.number)
         self.takers.append([])
         self.region(op.undo)
         self.takers.pop()
@@ -301,9 +306,9 @@ class Statements:
 
     def undoing(self) -> None:
         """Ways out of the bodies of Speculates."""
-        for number, undo in enumerate(self.undone):
+        for undo in self.undone:
             for way in undo.ways:
-                self.line("undo_{}_{}:;", number, way)
+                self.line("undo_{}_{}:;", undo.number, way)
                 self.takers.append([])
                 self.region(undo.region)
                 self.takers.pop()
@@ -334,7 +339,7 @@ class Statements:
         if not self.undos:
             return c("exit_{}", number)
         self.undos[-1].ways[number] = None
-        return c("undo_{}_{}", len(self.undone), number)
+        return c("undo_{}_{}", self.undos[-1].number, number)
 
     def pinned(self) -> None:
         """Ops that may set flags are computed before the flags are looked at, also where nothing reads their results.
@@ -358,6 +363,14 @@ class Statements:
                 pass
             case Check(condition, state):
                 self.line("  if (NPC_UNLIKELY(!{})) goto {};", self.name(condition), self.exit(state))
+            case Guard(condition) if self.is_parallel:
+                self.line("  if (NPC_UNLIKELY(!{})) {{", self.name(condition))
+                self.line("  __atomic_store_n(&given->gave_up, 1, __ATOMIC_RELAXED); return;")
+                self.line("  }}")
+            case Guard(condition):
+                self.line("  if (NPC_UNLIKELY(!{})) goto {};", self.name(condition), self.given_up())
+            case Poll() if self.is_parallel:
+                pass  # the runtime looks for signals meanwhile
             case Poll(state):
                 self.line("  NPC_POLL({});", self.exit(state))
             case FpClear():
@@ -371,7 +384,7 @@ class Statements:
                 if op is self.last_look:
                     self.reports = False
             case Constant(result, value):
-                self.set(result, number(value))
+                self.set(result, literal(value))
                 if self.program.types[result] == F64 and self.reports:
                     self.line("  NPC_HIDE({});", self.name(result))
             case Let(result, row, args):
@@ -393,11 +406,18 @@ class Statements:
                 # A number with a vector becomes one. Less 0 it is itself, -0.0 too.
                 self.set(result, c("{} - ({}){{}}", self.name(value), c_type(self.program.types[result])))
             case Disjoint(result, one, other):
-                self.set(result, c("npc_apart({}, {})", *map(self.extent, (one, other))))
+                self.set(
+                    result,
+                    c("npc_apart({}, {})", *(extent(self.program.types[x], self.name(x)) for x in (one, other))),
+                )
             case Scratch(result, elements):
                 name = self.name(result)
                 self.line("  {}.data = (char*)s{}; {}.owner = 0; {}.is_view = 0;", name, result, name, name)
                 self.line("  {}.n[0] = {}; {}.s[0] = 8;", name, elements, name)
+            case Room(result, elements):
+                self.lines += room(self.program.types[result], self.name(result), result, self.name(elements))
+            case Threads(result):
+                self.set(result, c("rt->threads()"))
             case NewList() | Append():
                 self.lists(op, line)
             case _:
@@ -406,13 +426,6 @@ class Statements:
     def vector(self, value: int) -> CText:
         name = self.name(value)
         return c("{}.data, {}.n[0], {}.s[0]", name, name, name)
-
-    def extent(self, array: int) -> CText:
-        """Where an array's elements begin and end."""
-        kind, name = self.program.types[array], self.name(array)
-        assert isinstance(kind, Memref), kind
-        size = c("sizeof({})", c(ELEMENT_TYPES[kind.element]))
-        return c("npc_extent({}.data, {}, {}.n, {}.s, {})", name, kind.rank, name, name, size)
 
     def memory(self, op: Size | Load | Store | View) -> None:
         kind = self.program.types[op.array]
@@ -479,22 +492,3 @@ class Statements:
                 kind = self.program.types[items]
                 assert isinstance(kind, List), kind
                 self.line("  NPC_APPEND({}, {}, {});", c(C_TYPES[kind.element]), self.name(items), self.name(value))
-
-
-def field_of(kind: Scalar) -> CText:
-    return c("d" if kind.kind in (Kind.FLOAT, Kind.F64) else "i")
-
-
-def number(value: Literal) -> CText:
-    match value:
-        case bool():
-            return c(str(int(value)))
-        case int():
-            return c(f"{value}LL" if value > -(2**63) else "(-9223372036854775807LL - 1)")
-        case float() if value != value:
-            return c("NPC_NAN")
-        case float() if value in (float("inf"), -float("inf")):
-            return c("NPC_INFINITY" if value > 0 else "-NPC_INFINITY")
-        case float():
-            return c(value.hex())
-    raise Unsupported(f"the constant {value}", 0)

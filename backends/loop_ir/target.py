@@ -23,6 +23,7 @@ class Ability(Enum):
     ALLOCATE = "allocation"
     LISTS = "lists that grow"
     VECTORS = "vectors"
+    THREADS = "threads"
 
 
 @dataclass(frozen=True, slots=True)

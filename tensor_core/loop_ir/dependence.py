@@ -11,7 +11,7 @@ from typing import Final
 
 from npcompile.tensor_core.loop_ir.affine import Affine, Ranges
 from npcompile.tensor_core.loop_ir.forms import inner, results, walk
-from npcompile.tensor_core.loop_ir.ops import Alloc, Constant, For, Let, Load, Program, Scratch, Store
+from npcompile.tensor_core.loop_ir.ops import Alloc, Constant, For, Let, Load, Program, Room, Scratch, Store
 from npcompile.tensor_core.loop_ir.report import Declined
 from npcompile.tensor_core.loop_ir.types import INT, List
 
@@ -60,7 +60,11 @@ class Fresh:
 def fresh_of(program: Program) -> Fresh:
     ops = walk(program.body)
     params = {param.value for param in program.params}
-    return Fresh({op.result for op in ops if type(op) is Scratch}, {op.result for op in ops if type(op) is Alloc}, params)
+    return Fresh(
+        {op.result for op in ops if type(op) is Scratch or type(op) is Room},
+        {op.result for op in ops if type(op) is Alloc},
+        params,
+    )
 
 
 def pairs_apart(loop: For, program: Program, places: Ranges, fresh: Fresh) -> list[tuple[int, int]]:

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from npcompile.tensor_core.loop_ir.ops import Constant, Disjoint, Let, Op, Place, Program, Region
 from npcompile.tensor_core.loop_ir.types import BOOL, INT, Type
 
-INTEGERS = ("add", "subtract", "multiply", "floor_divide", "span", "clip_bound")
-KINDS: dict[str, Type] = {**dict.fromkeys(INTEGERS, INT), **dict.fromkeys(("greater_equal", "less_equal", "logical_and"), BOOL)}
+INTEGERS = ("add", "subtract", "multiply", "floor_divide", "span", "clip_bound", "least")
+KINDS: dict[str, Type] = {
+    **dict.fromkeys(INTEGERS, INT),
+    **dict.fromkeys(("less", "greater_equal", "less_equal", "logical_and", "is_index"), BOOL),
+}
 
 
 @dataclass(slots=True)
@@ -18,14 +21,17 @@ class Emitter:
     program: Program
     at: Place
     ops: Region = field(default_factory=list)
+    constants: dict[int, int] = field(default_factory=dict)  # number -> value
 
     def emit(self, op: Op) -> None:
         self.ops.append(op)
 
     def constant(self, value: int) -> int:
-        result = self.program.new(INT)
-        self.ops.append(Constant(result, value, self.at))
-        return result
+        found = self.constants.get(value)
+        if found is None:
+            found = self.constants[value] = self.program.new(INT)
+            self.ops.append(Constant(found, value, self.at))
+        return found
 
     def let(self, name: str, *args: int) -> int:
         """An op on integers and truth values of the program's own."""

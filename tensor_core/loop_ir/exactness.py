@@ -25,6 +25,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     FpCheck,
     FpClear,
     FrameState,
+    Guard,
     If,
     Let,
     Load,
@@ -34,6 +35,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Program,
     Region,
     Return,
+    Room,
     Scope,
     Scratch,
     SideExit,
@@ -41,6 +43,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Speculate,
     Splat,
     Store,
+    View,
     While,
     Yield,
 )
@@ -78,7 +81,7 @@ def write_only(program: Program) -> set[int]:
                 pass
             case _:
                 made.difference_update(uses(op))
-    return made | {op.result for op in ops if isinstance(op, Scratch)}  # these are gone where Python goes on
+    return made | {op.result for op in ops if isinstance(op, Scratch | Room)}  # these are gone where Python goes on
 
 
 def has_effect(region: Region, only_written: set[int]) -> bool:
@@ -87,7 +90,8 @@ def has_effect(region: Region, only_written: set[int]) -> bool:
     return any(isinstance(op, Append) or op.array not in only_written for op in ops)
 
 
-COMPUTES = (Constant, Let, Size, Load, Store, Splat, Call, Disjoint, If, For, Poll, Yield)  # what Speculate may hold
+COMPUTES = (Constant, Let, Size, Load, Store, Splat, Call, Disjoint, View, If, For, Poll, Yield)  # what undo may hold
+SPECULATED = (*COMPUTES, Guard, While, Scope, Break, Again)  # and what is undone
 
 
 @dataclass(slots=True)
@@ -164,9 +168,12 @@ class Exactness:
     def speculated(self, op: Speculate, now: Facts) -> Facts | None:
         """What is done before the flags are looked at can be undone, and may leave only at a state from before it."""
         self.looked(op, now)
+        own = {each.label for each in walk(op.body) if isinstance(each, Scope | While)}
         undone = {each.array for each in walk(op.undo) if isinstance(each, Store)} | self.only_written
         for each in walk(op.body):
-            if not isinstance(each, COMPUTES) or isinstance(each, Store) and each.array not in undone:
+            if not isinstance(each, SPECULATED) or isinstance(each, Store) and each.array not in undone:
+                raise Invalid(Rule.UNDO, str(each))
+            if isinstance(each, Break | Again) and each.target not in own:
                 raise Invalid(Rule.UNDO, str(each))
             if isinstance(each, Poll):
                 self.may_leave(each, each.state, now)

@@ -27,16 +27,19 @@ from npcompile.tensor_core.loop_ir.ops import (
     FpCheck,
     FpClear,
     FrameState,
+    Guard,
     If,
     Jump,
     Let,
     Load,
+    LoopKind,
     NewList,
     Op,
     Poll,
     Program,
     Region,
     Return,
+    Room,
     Scope,
     Scratch,
     SideExit,
@@ -44,6 +47,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Speculate,
     Splat,
     Store,
+    Threads,
     View,
     While,
     Yield,
@@ -140,6 +144,8 @@ class Interpreter:
 
     def op(self, op: Op) -> Outcome | Leaving | None:
         match op:
+            case Guard():
+                return None if self.values[op.condition] else Leaving(op, [])
             case If():
                 return self.yielded(self.region(op.then if self.values[op.condition] else op.orelse), op.results)
             case For():
@@ -184,7 +190,7 @@ class Interpreter:
 
     def speculated(self, op: Speculate) -> Outcome | Leaving | None:
         left = self.region(op.body)
-        if isinstance(left, Leaving) and not self.flags & op.errors & ~self.ignored:
+        if isinstance(left, Leaving) and isinstance(left.op, Yield) and not self.flags & op.errors & ~self.ignored:
             return self.yielded(left, op.results)
         self.region(op.undo)
         if not isinstance(left, Leaving):
@@ -196,7 +202,8 @@ class Interpreter:
         carried = self.of(op.initial)
         start, stop = self.of([op.start, op.stop])
         assert isinstance(start, int) and isinstance(stop, int)
-        for k in range(start, stop):
+        # Whether iterations see each other shows where the last one is the first.
+        for k in range(start, stop) if op.kind is not LoopKind.PARALLEL else reversed(range(start, stop)):
             self.set(op.index, k)
             self.set_all(op.args, carried)
             left = self.region(op.body)
@@ -267,6 +274,12 @@ class Interpreter:
                 lanes = self.program.types[op.result]
                 assert isinstance(lanes, Scalar)
                 return op.result, np.full(lanes.lanes, self.values[op.value])
+            case Room(result, elements):
+                kind, (count,) = self.program.types[result], self.integers([elements])
+                assert isinstance(kind, Memref)
+                return result, np.empty(count, DTYPES[kind.element])
+            case Threads(result):
+                return result, 2
             case Disjoint():
                 return op.result, not np.shares_memory(self.array(op.one), self.array(op.other))
             case View():

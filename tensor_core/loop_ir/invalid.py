@@ -19,6 +19,7 @@ class Rule(Enum):
     CONDITION = "a condition is a truth value"
     EFFECT = "nothing that Python must not do twice is between a frame state and a Check that names it"
     FLAGS = "floating-point flags are looked at before an effect, a frame state and the end"
+    PARALLEL = "a parallel loop hands nothing on, and only computes and stores"
     UNDO = "what is done before flags are looked at is only computing, and stores that are put back"
 
 

@@ -13,16 +13,19 @@ from npcompile.tensor_core.loop_ir.ops import (
     Constant,
     Disjoint,
     For,
+    Guard,
     If,
     Let,
     Load,
     NewList,
     Op,
     Program,
+    Room,
     Scratch,
     Size,
     Splat,
     Store,
+    Threads,
     View,
 )
 from npcompile.tensor_core.loop_ir.rows import result_type
@@ -81,6 +84,12 @@ class Typing:
                 self.must(Rule.TYPES, types[result] == BOOL, op)
             case Scratch(result, elements):
                 self.must(Rule.TYPES, self.array(result, op) == Memref(Kind.F64, 1, True, True, True) and elements > 0, op)
+            case Room(result, elements):
+                room = self.array(result, op)
+                self.integers([elements], op)
+                self.must(Rule.TYPES, room == Memref(room.element, 1, True, True, True), op)
+            case Threads(result):
+                self.integers([result], op)
             case View():
                 self.view(op)
             case Alloc(result, sizes):
@@ -98,7 +107,7 @@ class Typing:
                 self.must(Rule.TYPES, types[result] == F64 and all((v.element, v.rank) == (Kind.F64, 1) for v in vectors), op)
             case For(_, index, start, stop):
                 self.integers([index, start, stop], op)
-            case Check(condition) | If(condition) | Branch(condition):
+            case Check(condition) | Guard(condition) | If(condition) | Branch(condition):
                 self.must(Rule.CONDITION, types[condition] in TRUTH, op)
 
     def element(self, op: Op, array: int, index: list[int], found: Type) -> None:

@@ -34,7 +34,7 @@ class LoopKind(Enum):
     SERIAL = "serial"
     PARALLEL = "parallel"  # iterations do not see each other
     ORDERED = "ordered"  # parallel, their results are combined in the serial order
-    SIMD = "simd"
+    SIMD = "simd"  # in vectors, or left to the target to make some
 
 
 @dataclass(slots=True)
@@ -131,6 +131,24 @@ class Scratch(Op):
 
 
 @dataclass(slots=True)
+class Room(Op):
+    """The same for a number of elements that is not known before. None, where there is no memory for so many. The next time that
+    the op runs, it gives the same memory."""
+
+    result: Result
+    elements: Value
+    at: Place = NOWHERE
+
+
+@dataclass(slots=True)
+class Threads(Op):
+    """How many threads a parallel loop may run on."""
+
+    result: Result
+    at: Place = NOWHERE
+
+
+@dataclass(slots=True)
 class Disjoint(Op):
     """Is no byte an element of both arrays?"""
 
@@ -203,6 +221,14 @@ class Poll(Op):
     """Leaves at the state where a signal waits for Python."""
 
     state: State
+    at: Place = NOWHERE
+
+
+@dataclass(slots=True)
+class Guard(Op):
+    """Gives up the body of the Speculate around it where the condition is false: that is undone, and `slow` runs."""
+
+    condition: Value
     at: Place = NOWHERE
 
 
@@ -300,7 +326,11 @@ class If(Op):
 
 @dataclass(slots=True)
 class For(Op):
-    """`index` goes from `start` to before `stop` by 1. `args` begin as `initial`, then they are what the body yields."""
+    """`index` goes from `start` to before `stop` by 1. `args` begin as `initial`, then they are what the body yields.
+
+    A parallel loop has none. Its iterations run in any order and at once; none is begun after one that a Guard gives up, and a
+    Poll in it leaves when those that were begun have ended.
+    """
 
     kind: LoopKind
     index: Inner
@@ -316,8 +346,8 @@ class For(Op):
 @dataclass(slots=True)
 class Speculate(Op):
     """Runs `body` without looking at flags, and looks once at its end. Where NumPy would report one of `errors` (bits of
-    FP_ERRORS), or a Poll in it leaves, `undo` puts back what was stored; then `slow` does all again and looks as it goes, or
-    Python goes on."""
+    FP_ERRORS), a Guard gives up, or a Poll leaves, `undo` puts back what was stored; then `slow` does all again and looks as it
+    goes, or Python goes on."""
 
     errors: int
     body: Region

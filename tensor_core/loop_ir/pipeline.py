@@ -15,6 +15,7 @@ from npcompile.tensor_core.loop_ir.fp_status import sink_flag_checks
 from npcompile.tensor_core.loop_ir.joins import join
 from npcompile.tensor_core.loop_ir.licm import hoist_invariants
 from npcompile.tensor_core.loop_ir.ops import Program
+from npcompile.tensor_core.loop_ir.parallelize import parallelize
 from npcompile.tensor_core.loop_ir.peel import peel
 from npcompile.tensor_core.loop_ir.report import Report, Said
 from npcompile.tensor_core.loop_ir.signals import look_less_often
@@ -49,11 +50,12 @@ PASSES = (
     Pass("value ranges", value_ranges, Stage.STRUCTURED),
     Pass("check hoisting", hoist_checks, Stage.STRUCTURED),
     Pass("floating-point status", sink_flag_checks, Stage.STRUCTURED),
+    Pass("parallelize", parallelize, Stage.STRUCTURED),
     Pass("speculate", speculate, Stage.STRUCTURED),
     Pass("vectorize", partial(vectorize, lanes=LANES), Stage.STRUCTURED),
     Pass("signals", look_less_often, Stage.STRUCTURED),
 )
-SCALAR_PASSES = PASSES[:-3]  # for a target without vectors, which looks at no flags
+SCALAR_PASSES = PASSES[:-4]  # for a target without threads and vectors, which looks at no flags
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class Speculation:
     def region(self, region: Region) -> None:
         made: Region = []
         for op in region:
-            for part in regions(op):
+            for part in regions(op) if type(op) is not Speculate else ():
                 self.region(part)
             made += self.loop(op) if type(op) is For else [op]
         region[:] = made

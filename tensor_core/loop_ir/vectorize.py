@@ -60,7 +60,8 @@ class Vectorizing:
         fired = False
         for op in region:
             inside = [self.region(part) for part in regions(op)]
-            found = self.loop(op) if type(op) is For and not any(inside) else None
+            is_serial = type(op) is For and op.kind is LoopKind.SERIAL
+            found = self.loop(op) if is_serial and not any(inside) else None  # type: ignore[arg-type]
             fired |= found is not None or any(inside)
             made += [op] if found is None else found
         region[:] = made

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from npcompile.tensor_core.loop_ir.exactness import verify_exactness
+from npcompile.tensor_core.loop_ir.exactness import SPECULATED, verify_exactness
 from npcompile.tensor_core.loop_ir.flow import Flow, flow_of
-from npcompile.tensor_core.loop_ir.forms import inner, regions, results, uses
+from npcompile.tensor_core.loop_ir.forms import inner, regions, results, uses, walk
 from npcompile.tensor_core.loop_ir.invalid import Invalid, Rule
 from npcompile.tensor_core.loop_ir.op_types import verify_types
 from npcompile.tensor_core.loop_ir.ops import (
@@ -23,7 +23,9 @@ from npcompile.tensor_core.loop_ir.ops import (
     For,
     FpCheck,
     FrameState,
+    Guard,
     If,
+    LoopKind,
     Op,
     Poll,
     Program,
@@ -113,11 +115,14 @@ class Verifier:
                     self.scoped(part, (), (*without_yield(targets), arm))
             case For():
                 self.agree(op.initial, op.args, op)
+                if op.kind is LoopKind.PARALLEL and (op.args or not all(isinstance(x, SPECULATED) for x in walk(op.body))):
+                    raise Invalid(Rule.PARALLEL, str(op))
                 self.scoped(op.body, inner(op), (*without_yield(targets), Target(Yield, -1, op.args)))
                 self.agree(op.args, op.results, op)
             case Speculate():
                 for part, taken in ((op.body, op.results), (op.undo, []), (op.slow, op.results)):
-                    self.scoped(part, (), (*without_yield(targets), Target(Yield, -1, taken)))
+                    guarded = [Target(Guard, -1, [])] if part is op.body else []
+                    self.scoped(part, (), (*without_yield(targets), *guarded, Target(Yield, -1, taken)))
             case While():
                 self.agree(op.initial, op.args, op)
                 self.scoped(op.body, inner(op), (*without_yield(targets), Target(Again, op.label, op.args)))
@@ -127,6 +132,8 @@ class Verifier:
                 self.cfg(op)
             case Break() | Again() | Yield():
                 self.leave(op, targets)
+            case Guard() if not any(target.op is Guard for target in targets):
+                raise Invalid(Rule.TARGET, f"{op} has nothing to give up")
             case FrameState():
                 self.states.add(op.name)
             case Check() | Poll() | FpCheck() | SideExit() if op.state not in self.states:

@@ -9,10 +9,13 @@ import random
 import sys
 import traceback
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
 from npcompile.backends.cpu.loop_ir.program import compile_program
+from npcompile.tensor_core.loop_ir import parallelize
 from npcompile.tensor_core.loop_ir.parser import parse_program
 from npcompile.tensor_core.loop_ir.pipeline import run_passes
 from npcompile.tensor_core.loop_ir.printer import print_program
@@ -21,6 +24,15 @@ from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted
 from tests.loop_ir.generate import large_arguments, random_arguments, random_function
+
+
+@contextmanager
+def all_loops_on_threads() -> Iterator[None]:
+    """Small loops are worth it, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("WORTH", 0), ("GRAIN", 16), ("KEEPING", 0)):
+            patch.setattr(parallelize, name, value)
+        yield
 
 
 def agrees(seed: str, in_c: bool) -> str:
@@ -48,7 +60,8 @@ def agrees(seed: str, in_c: bool) -> str:
                 assert got.same(expected), f"{seed} {when}, left at {leave_at}\n{text}{arguments}\n{got}\n{expected}"
 
     check("traced")
-    run_passes(program, lambda each: check(each.name))  # check says which pass broke it
+    with all_loops_on_threads() if choose.randrange(2) else nullcontext():
+        run_passes(program, lambda each: check(each.name))  # check says which pass broke it
     if in_c:
         loop = compile_program(program)
         for arguments, expected in zip(cases, wanted):

@@ -32,6 +32,15 @@ STRUCTURED = """def f(x_0: f64[1, writeable] = 0, n_1: int = 1, w_2: f64[2] = 2)
         yield [v13]  # 3
     return s_5  # 7
 """
+PARALLEL = """def f(x_0: f64[1, contiguous, writeable] = 0, n_1: int = 1):  # f.py
+    v2: int = constant(0)  # 3
+    v3: f64 = constant(0.0)  # 3
+    for v4 in parallel(v2, n_1):  # 3
+        v5: bool = less(v2, n_1)  # 3
+        store(x_0, [v4], v3)  # 3
+        yield []  # 3
+    return None  # 4
+"""
 BLOCKS = """def f(n_0: int = 0):  # f.py
     with cfg():
         with block(0):
@@ -102,12 +111,19 @@ SABOTAGE = [
     (Rule.UNDO, SPECULATING, "store(x_0, [v3], v7)  # 3", "store(x_0, [v3], v7)  # 3\n            v8: f64 = add(v7, v7)"),
     (Rule.EFFECT, SPECULATING, "    with speculate(15)", "    store(x_0, [v3], v4)\n    with speculate(15)"),
     (Rule.FLAGS, SPECULATING, "    with speculate(15)", "    v8: f64 = add(v4, v4)\n    with speculate(15)"),
+    (Rule.PARALLEL, PARALLEL, "yield []", "frame_state(0, 8, [], {0: x_0})\n        yield []"),
+    (Rule.TARGET, PARALLEL, "yield []", "guard(v5)\n        yield []"),
     (Rule.FLAGS, STRUCTURED, "return s_5", "v15: f64 = add(s_5, s_5)\n    return v15"),
 ]
 
 
 def test_the_programs_are_valid() -> None:
-    for text, stage in ((STRUCTURED, Stage.STRUCTURED), (SPECULATING, Stage.STRUCTURED), (BLOCKS, Stage.CFG)):
+    for text, stage in (
+        (STRUCTURED, Stage.STRUCTURED),
+        (SPECULATING, Stage.STRUCTURED),
+        (PARALLEL, Stage.STRUCTURED),
+        (BLOCKS, Stage.CFG),
+    ):
         program = parse_program(text)
         verify(program)
         assert stage_of(program) is stage

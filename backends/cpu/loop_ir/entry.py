@@ -20,7 +20,7 @@ HEAD: Final = """PyObject* npc_run(PyObject* self, PyObject* const* args, int64_
   switch (rt->is_state_known(args[0])) { case 1: break; case 0: return rt->leave(-3, ""); default: return 0; }
   if (rt->take_int(args[1], &errors) || rt->take_int(args[2], &fuel) || rt->take_bool(args[3], &leaves)) return rt->leave(-2, "");
   args += 4; nargs -= 4;
-  struct npc_frame frame = {errors, fuel, leaves, 0, 0, args, nargs};"""
+  struct npc_frame frame = {errors, fuel, leaves, 0, 0, 0, args, nargs};"""
 END: Final = """  if (raised) rt->decref(raised);
   npc_free(&frame);
   return result;

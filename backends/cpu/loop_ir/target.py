@@ -14,9 +14,11 @@ PATIENCE = 1 << 12  # iterations, or blocks of these, between two looks for sign
 HELPERS: Final = f"""typedef long long npc_i64;
 union npc_word {{ npc_i64 i; double d; char* p; }};
 struct npc_list {{ struct npc_list* next; npc_i64 length, capacity; char* data; PyObject* made; }};
+struct npc_room {{ struct npc_room* next; npc_i64 bytes; char* data; }};
 struct npc_block {{ struct npc_block* next; PyObject* array; }};
 struct npc_frame {{
-  npc_i64 errors, fuel, leaves; struct npc_block* blocks; struct npc_list* lists; PyObject* const* args; npc_i64 nargs;
+  npc_i64 errors, fuel, leaves; struct npc_block* blocks; struct npc_list* lists; struct npc_room* rooms;
+  PyObject* const* args; npc_i64 nargs;
 }};
 #define NPC_INLINE static inline __attribute__((unused))
 #define NPC_UNLIKELY(c) __builtin_expect(!!(c), 0)
@@ -128,10 +130,31 @@ NPC_INLINE void npc_free(struct npc_frame* frame) {{
     struct npc_block* const next = each->next;
     rt->decref(each->array); rt->release(each); each = next;
   }}
+  for (struct npc_room* each = frame->rooms; each;) {{
+    struct npc_room* const next = each->next;
+    rt->release(each->data); rt->release(each); each = next;
+  }}
   for (struct npc_list* each = frame->lists; each;) {{
     struct npc_list* const next = each->next;
     rt->decref(each->made); rt->release(each->data); rt->release(each); each = next;
   }}
+}}
+/* Memory of so many bytes, which a place of the program keeps for the next time. 0: there is none. */
+static __attribute__((noinline, unused)) char* npc_room(struct npc_frame* frame, struct npc_room** own, npc_i64 bytes) {{
+  struct npc_room* room = *own;
+  if (!room) {{
+    room = rt->scratch(sizeof(struct npc_room));
+    if (!room) {{ rt->pardon(); return 0; }}
+    *room = (struct npc_room){{frame->rooms, 0, 0}};
+    *own = frame->rooms = room;
+  }}
+  if (room->bytes < bytes || !room->data) {{
+    rt->release(room->data);
+    room->data = rt->scratch(bytes + 64);
+    room->bytes = room->data ? bytes : 0;
+    if (!room->data) rt->pardon();
+  }}
+  return room->data;
 }}
 enum {{ NPC_OF_B1, NPC_OF_I64, NPC_OF_F64 }};
 #define NPC_LEAVE(number) return number
