@@ -35,7 +35,11 @@ _NESTED: ContextVar[bool] = ContextVar("_NESTED", default=False)
 
 
 class NotPossible(Exception):
-    """The call has no result here either."""
+    """The call has no result here either. `misuse`: it is a TypeError or a ValueError of who calls a transform."""
+
+    def __init__(self, reason: str, misuse: type[Exception] | None = None):
+        super().__init__(reason)
+        self.misuse = misuse
 
 
 @contextmanager
@@ -130,7 +134,7 @@ def variable(x: Any) -> Tensor:
         return made
     made = (x.detach() if isinstance(x, Tensor) else asarray(x)).clone()
     if kind_of(made.dtype) not in "fc":
-        raise NotPossible(f"a derivative with respect to {made.dtype} numbers")
+        raise NotPossible(f"a derivative with respect to {made.dtype} numbers", TypeError)
     return made.requires_grad_()
 
 
@@ -171,7 +175,7 @@ def value_and_grad(function: Function, options: dict[str, Any], args: Arguments,
 def chosen(argnums: int | Sequence[int], args: Arguments) -> tuple[list[int], Variables]:
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     if not all(-len(args) <= k < len(args) for k in numbers):
-        raise NotPossible(f"argnums={argnums}, but {len(args)} positional arguments were given")
+        raise NotPossible(f"argnums={argnums}, but {len(args)} positional arguments were given", ValueError)
     numbers = [k % len(args) for k in numbers]
     return numbers, Variables.of(tuple(args[k] for k in numbers))
 
@@ -191,7 +195,7 @@ def differentiated(function: Function, options: dict[str, Any], args: Arguments,
     if options["has_aux"]:
         value, aux = value
     if np.ndim(value) or kind_of(dtype_of(value)) != "f":
-        raise NotPossible("it must return one real floating-point number: sum it up, or use jacobian")
+        raise NotPossible("it must return one real floating-point number: sum it up, or use jacobian", TypeError)
     outputs = [value] if is_recorded(value) else []  # else it is a constant
     found = variables.results(variables.gradients(outputs, [np.ones((), y.dtype) for y in outputs]))
     variables.write_back()
@@ -204,7 +208,7 @@ def jacobian(function: Function, options: dict[str, Any], args: Arguments, kwarg
     made = called(function, args, kwargs, numbers, variables)
     treedef, outputs = trees.flatten(made)[1], outputs_of(made)
     if not outputs or not all(kind_of(y.dtype) in "fc" for y in outputs):
-        raise NotPossible("it must return floating-point or complex numbers")
+        raise NotPossible("it must return floating-point or complex numbers", TypeError)
     rows = []
     for y in outputs:
         seeds = [unit(y, place) for place in np.ndindex(y.shape)] if is_recorded(y) else []
@@ -252,7 +256,7 @@ def outputs_of(tree: Any) -> list[Tensor]:
 
 def require_alike(given: Sequence[Any], wanted: Sequence[Any]) -> None:
     if len(given) != len(wanted) or any(np.shape(x) != np.shape(y) or dtype_of(x) != dtype_of(y) for x, y in zip(given, wanted)):
-        raise NotPossible("a cotangent has its result's shape and dtype, a tangent its argument's")
+        raise NotPossible("a cotangent has its result's shape and dtype, a tangent its argument's", TypeError)
 
 
 def dtype_of(x: Any) -> np.dtype:
@@ -301,7 +305,7 @@ def examples(in_axes: Any, args: Arguments) -> Iterator[Arguments]:
     mapped = [(np.shape(leaf), axis) for (leaves, _), axis in flat if axis is not None for leaf in leaves]
     sizes = {shape[axis] for shape, axis in mapped if -len(shape) <= axis < len(shape)}
     if len(axes) != len(args) or len(sizes) != 1 or any(not -len(shape) <= axis < len(shape) for shape, axis in mapped):
-        raise NotPossible("in_axes has one axis for each positional argument, and all mapped axes have one size")
+        raise NotPossible("in_axes has one axis for each positional argument, and all mapped axes have one size", ValueError)
     for k in range(sizes.pop()):
         yield tuple(treedef.unflatten([leaf if axis is None else taken(leaf, axis, k) for leaf in leaves])
                     for (leaves, treedef), axis in flat)  # fmt: skip

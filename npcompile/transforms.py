@@ -10,9 +10,9 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from npcompile.backends.registry import FloatingPointSignal
 from npcompile.call_arguments import all_arguments, copied, signature
@@ -20,6 +20,7 @@ from npcompile.compiler import caller, captured, compiled_function, original
 from npcompile.devices import loop_gradients
 from npcompile.eager_transforms import DERIVATIVES, EAGER, NotPossible, examples, is_nested
 from npcompile.logs import log
+from npcompile.remembered import OF_OTHERS, Made, made_for
 from npcompile.switch import is_plain_now
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.ops.extern import Unexpected
@@ -31,39 +32,10 @@ from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.entry import as_found
 from npcompile.tracer.values import Transform
-from npcompile.tracer.variant import GraphBreakError
+from npcompile.tracer.variant import GraphBreakError, break_error
 
 if TYPE_CHECKING:
-    from npcompile.loop_gradients import LoopGradients, Version
-
-
-@dataclass(slots=True, eq=False)
-class Made:
-    """What was compiled for a function and a transform of it."""
-
-    entry: Callable[..., Any] | None = None
-    unchecked: TransformedFunction | None = None
-    eager: set[Any] = field(default_factory=set)  # signatures that are no one graph
-    loops: LoopGradients | None = None
-
-
-# A function that its module has lives as long as that, and so may what was compiled: npc.grad(f), made again, has it already. Of
-# others only programs of loops are kept, which do not refer to them.
-OF_MODULES: dict[FunctionType, dict[Any, Made]] = {}
-OF_OTHERS: WeakKeyDictionary[FunctionType, dict[Any, LoopGradients]] = WeakKeyDictionary()
-
-
-def is_of_module(function: FunctionType) -> bool:
-    return function.__closure__ is None and function.__globals__.get(function.__name__) is function
-
-
-def made_for(kind: str, given: Any, options: dict[str, Any]) -> Made:
-    """The same for all that is made of a module's function in the same way."""
-    if kind not in REMEMBERED or not isinstance(given, FunctionType) or not is_of_module(given):
-        return Made()
-    for gone in [each for each in list(OF_MODULES) if not is_of_module(each)]:
-        OF_MODULES.pop(gone, None)  # its module has another of this name
-    return OF_MODULES.setdefault(given, {}).setdefault((kind, *options.values()), Made())
+    from npcompile.loop_gradients import Version
 
 
 @dataclass(eq=False)
@@ -185,14 +157,14 @@ class TransformedFunction(Transform):
             self._run_plainly(args, kwargs)
         except NotPossible:
             pass
-        raise GraphBreakError(message, error.why) from None
+        raise break_error(message, error.why) from None
 
     def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             return EAGER[self.kind](self.function, self.options, args, kwargs)
         except NotPossible as found:
-            why = Break(str(found), "", Location("", 0))
-        raise GraphBreakError(self._message(why), why)
+            why = Break(str(found), "", Location("", 0), misuse=found.misuse)
+        raise break_error(self._message(why), why)
 
     def _why(self, error: GraphBreakError) -> str:
         return str(error) if error.why is None else self._message(error.why)
@@ -233,7 +205,6 @@ class TransformedFunction(Transform):
         return self._made.unchecked(*args, **kwargs)
 
 
-REMEMBERED = ("grad", "value_and_grad", "jacobian")
 # What the user called to get one of the other kinds.
 PUBLIC_NAMES = {"pullback": "vjp", "plain": "vjp"}
 
@@ -293,6 +264,9 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
 
     Raises
     ------
+    TypeError, ValueError
+        Where `argnums` are no positions. When called, and then GraphBreakErrors too: for a result that is not one real number,
+        numbers that are not floating-point, and positions of no arguments.
     GraphBreakError
         When called: the function cannot be captured as one graph, nor run on Tensors, or an op in it has no derivative
         (docs/gradients.md); the message names the line.
@@ -487,4 +461,12 @@ def _checkpointed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def positions(argnums: int | Sequence[int]) -> int | tuple[int, ...]:
-    return tuple(argnums) if isinstance(argnums, Sequence) else argnums
+    """Raises TypeError where they are no integers, ValueError where one is there twice."""
+    if isinstance(argnums, str) or not isinstance(argnums, Sequence | SupportsIndex):
+        raise TypeError(f"argnums is an integer or a sequence of integers, not {argnums!r}")
+    if not isinstance(argnums, Sequence):
+        return index(argnums)
+    numbers = tuple(map(index, argnums))
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"argnums={numbers} has a position twice")
+    return numbers

@@ -7,9 +7,23 @@ class Decline(Exception):
     `reason` says what, `hint` what the user may do instead. Not an error: nobody but the tracer sees it.
     """
 
+    misuse: type[Exception] | None = None  # of a transform: TypeError or ValueError, as whom it is called by is told
+
     def __init__(self, reason: str, hint: str = ""):
         super().__init__(reason)
         self.reason, self.hint = reason, hint
+
+
+class WrongType(Decline):
+    """A transform is given what it cannot take, or a function that returns what it cannot take."""
+
+    misuse = TypeError
+
+
+class WrongValue(Decline):
+    """Positions or sizes that a transform is given do not fit."""
+
+    misuse = ValueError
 
 
 class DataDecides(Decline):

@@ -48,6 +48,7 @@ class Break:
     hint: str
     location: Location
     callers: tuple[Location, ...] = ()  # of inlined functions, outermost first
+    misuse: type[Exception] | None = None  # of a transform, which is a TypeError or a ValueError too
 
     @property
     def user_location(self) -> Location:

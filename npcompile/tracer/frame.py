@@ -310,7 +310,7 @@ class Frame:
         while frame is not None:
             callers.insert(0, frame.program.location(frame.index))
             frame = frame.parent
-        return Break(decline.reason, decline.hint, self.program.location(index), tuple(callers))
+        return Break(decline.reason, decline.hint, self.program.location(index), tuple(callers), decline.misuse)
 
     # --- variables
 

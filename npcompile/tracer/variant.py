@@ -33,6 +33,21 @@ class GraphBreakError(RuntimeError):
         self.why = why  # None where that is a mistake of this package
 
 
+class WrongTypeError(GraphBreakError, TypeError):
+    """A transform is given what it cannot take, or a function that returns what it cannot take."""
+
+
+class WrongValueError(GraphBreakError, ValueError):
+    """Positions or sizes that a transform is given do not fit."""
+
+
+def break_error(message: str, why: Break | None) -> GraphBreakError:
+    """The error for why there is no result: of misuse a TypeError or ValueError too, as other libraries raise."""
+    misuse = None if why is None else why.misuse
+    kind = WrongTypeError if misuse is TypeError else WrongValueError if misuse is ValueError else GraphBreakError
+    return kind(message, why)
+
+
 @dataclass(slots=True, eq=False)
 class Variant:
     """What was compiled for a Point under one set of guards. Holds no arrays."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.transforms import OF_MODULES
+from npcompile.remembered import OF_MODULES
 
 
 def squares(x):

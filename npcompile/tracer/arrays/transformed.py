@@ -14,10 +14,10 @@ import numpy as np
 from npcompile.numpy_shim.registry import as_array
 from npcompile.tensor_core.array import Array, Storage, fresh, full
 from npcompile.tensor_core.control import read_outside, trace
+from npcompile.tensor_core.decline import Decline, WrongType, WrongValue
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
-from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.transforms.batch import batch
 from npcompile.tensor_core.transforms.forward import derivatives
@@ -161,7 +161,7 @@ def array_of(frame: Frame, leaf: Any, what: str) -> Array:
     ):
         found = as_array(frame.capture.builder, leaf.value if isinstance(leaf, Constant) else leaf)
         return fresh(found.builder, found.node, boxed=False)
-    raise Decline(f"{what} is no array or number, but {calls.operators.describe(leaf)}")
+    raise WrongType(f"{what} is no array or number, but {calls.operators.describe(leaf)}")
 
 
 def variable(x: Array, node: Node) -> Array:
@@ -184,7 +184,7 @@ class Variables:
         before = [array_of(frame, leaf, "an argument to differentiate with respect to") for tree in trees for leaf in tree.leaves]
         for x in before:
             if kind_of(x.dtype) not in "fc":
-                raise Decline(f"a derivative with respect to {x.dtype} numbers", "Give floating-point numbers.")
+                raise WrongType(f"a derivative with respect to {x.dtype} numbers", "Give floating-point numbers.")
         inside = [variable(x, renamed(x.builder, x.node)) for x in before]
         return cls(frame, trees, before, inside)
 
@@ -232,7 +232,7 @@ def split_arguments(frame: Frame, transform: Transform, positional: Arguments) -
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     for k in numbers:
         if not -len(positional) <= k < len(positional):
-            raise Decline(f"argnums={argnums}, but {len(positional)} positional arguments were given")
+            raise WrongValue(f"argnums={argnums}, but {len(positional)} positional arguments were given")
     numbers = [k % len(positional) for k in numbers]
     variables = Variables.of(frame, [positional[k] for k in numbers])
 
@@ -273,11 +273,11 @@ def differentiate(frame: Frame, transform: Transform, positional: Arguments, key
     value = frame.capture.realize(value)
     if transform.options["has_aux"]:
         if not isinstance(value, Sequence) or len(value.items) != 2:
-            raise Decline("with has_aux=True the function must return a pair (value, aux)")
+            raise WrongType("with has_aux=True the function must return a pair (value, aux)")
         value, aux = frame.capture.realize(value.items[0]), value.items[1]
     loss = array_of(frame, value, "the value of a function under grad")
     if loss.ndim or kind_of(loss.dtype) != "f":
-        raise Decline(
+        raise WrongType(
             f"grad of a function that returns {loss.dtype}{list(loss.shape)}",
             "It must return one real floating-point number: sum it up, or use jacobian.",
         )
@@ -295,7 +295,7 @@ def capture_jacobian(frame: Frame, transform: Transform, positional: Arguments, 
     rows = []
     for y in float_arrays(frame, tree):
         if kind_of(y.dtype) not in "fc":
-            raise Decline(f"the jacobian of a function that returns {y.dtype} numbers")
+            raise WrongType(f"the jacobian of a function that returns {y.dtype} numbers")
         cotangent, size = stand_in(builder, y.shape, y.dtype), y.meta.size
         with silently(builder):
             found = gradients(builder, [y.node], [cotangent], variables.nodes)
@@ -335,10 +335,10 @@ def capture_pullback(frame: Frame, transform: Transform, positional: Arguments, 
 
 def require_alike(arrays: list[Array], given: list[Array], what: str, whose: str) -> None:
     if len(arrays) != len(given):
-        raise Decline(f"{len(given)} {what}s for {len(arrays)} {whose}s")
+        raise WrongType(f"{len(given)} {what}s for {len(arrays)} {whose}s")
     for x, t in zip(arrays, given):
         if x.ndim != t.ndim or not all(map(same, x.shape, t.shape)) or x.dtype != t.dtype:
-            raise Decline(f"a {what} {t.meta} for a {whose} {x.meta}", f"A {what} has its {whose}'s shape and dtype.")
+            raise WrongType(f"a {what} {t.meta} for a {whose} {x.meta}", f"A {what} has its {whose}'s shape and dtype.")
 
 
 @captures_transform("custom_gradient")
@@ -427,7 +427,7 @@ def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keyw
     in_axes, out_axes = transform.options["in_axes"], transform.options["out_axes"]
     axes = [in_axes] * len(positional) if not isinstance(in_axes, tuple) else list(in_axes)
     if len(axes) != len(positional):
-        raise Decline(f"in_axes has {len(axes)} entries, but {len(positional)} positional arguments were given")
+        raise WrongValue(f"in_axes has {len(axes)} entries, but {len(positional)} positional arguments were given")
     size: Size | None = None
     batched: dict[Node, Node] = {}
     arguments = []
@@ -439,17 +439,17 @@ def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keyw
         for leaf in tree.leaves:
             x = array_of(frame, leaf, "an argument of a function under vmap")
             if not -x.ndim <= axis < x.ndim:
-                raise Decline(f"vmap over axis {axis} of an array with {x.ndim} dimensions")
+                raise WrongValue(f"vmap over axis {axis} of an array with {x.ndim} dimensions")
             rows = to_front(builder, x.node, axis % x.ndim)
             if size is not None and not same(size, rows.shape[0]) and size != rows.shape[0]:
-                raise Decline(f"vmap over axes of sizes {size} and {rows.shape[0]}", "All mapped axes have one size.")
+                raise WrongValue(f"vmap over axes of sizes {size} and {rows.shape[0]}", "All mapped axes have one size.")
             size = rows.shape[0] if size is None else size
             item = stand_in(builder, rows.shape[1:], rows.dtype)
             batched[item] = rows
             items.append(alike(leaf, fresh(builder, item, boxed=bool(item.meta.ndim) or isinstance(leaf, TensorValue))))
         arguments.append(tree.build(items))
     if size is None:
-        raise Decline("vmap of no argument", "At least one of in_axes is a number.")
+        raise WrongValue("vmap of no argument", "At least one of in_axes is a number.")
     before = len(builder.made)
     frame.capture.draws.batches.append((size, batched))
     tree = Tree.of(frame, calls.call(frame, transform.given, arguments, keywords))
