@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import npcompile as npc
+from benchmarks.loop_losses import LOSSES
 
 Arguments = tuple[Any, ...]
 
@@ -140,6 +141,77 @@ def jax_predators() -> Callable[..., Any]:
     return loss
 
 
+def jax_recurrent() -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+
+    def loss(w: Any, u: Any, b: Any, x: Any) -> Any:
+        def step(h: Any, now: Any) -> Any:
+            h = jnp.tanh(w @ h + u @ now + b)
+            return h, jnp.sum(h**2)
+
+        return jnp.sum(jax.lax.scan(step, jnp.zeros(b.size), x)[1]) / x.shape[0]
+
+    return loss
+
+
+def jax_long_short() -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+
+    def loss(w: Any, u: Any, b: Any, x: Any) -> Any:
+        n = b.size // 4
+
+        def step(carry: Any, now: Any) -> Any:
+            h, c = carry
+            gates = w @ h + u @ now + b
+            c = jax.nn.sigmoid(gates[:n]) * c + jax.nn.sigmoid(gates[n : 2 * n]) * jnp.tanh(gates[2 * n : 3 * n])
+            h = jax.nn.sigmoid(gates[3 * n :]) * jnp.tanh(c)
+            return (h, c), jnp.sum(h**2)
+
+        return jnp.sum(jax.lax.scan(step, (jnp.zeros(n), jnp.zeros(n)), x)[1]) / x.shape[0]
+
+    return loss
+
+
+def jax_kalman() -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+
+    def loss(transition: Any, noise: Any, observed: Any, seen: Any) -> Any:
+        def step(carry: Any, now: Any) -> Any:
+            state, covariance = carry
+            state = transition @ state
+            covariance = transition @ covariance @ transition.T + noise * jnp.eye(2)
+            gap = now - observed @ state
+            spread = observed @ covariance @ observed + 0.5
+            gain = covariance @ observed / spread
+            covariance = covariance - jnp.outer(gain, observed @ covariance)
+            return (state + gain * gap, covariance), 0.5 * (jnp.log(spread) + gap * gap / spread)
+
+        return jnp.sum(jax.lax.scan(step, (jnp.zeros(2), jnp.eye(2)), seen)[1])
+
+    return loss
+
+
+def jax_heat_control() -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+
+    def loss(control: Any, start: Any, target: Any) -> Any:
+        def step(u: Any, now: Any) -> Any:
+            u = u.at[0].set(now[0]).at[-1].set(now[1])
+            return u.at[1:-1].add(0.3 * (u[2:] - 2.0 * u[1:-1] + u[:-2])), None
+
+        u = jax.lax.scan(step, start, control)[0]
+        return jnp.sum((u - target) ** 2) + 0.01 * jnp.sum(control**2)
+
+    return loss
+
+
+OF_JAX = {"recurrent": jax_recurrent, "long_short": jax_long_short, "kalman": jax_kalman, "heat_control": jax_heat_control}
+
+
 @dataclass(frozen=True)
 class Program:
     function: Callable[..., Any]
@@ -155,6 +227,7 @@ PROGRAMS = [
     Program(forward, lambda: (numbers(8, 8) / 8, numbers(8, 20, seed=1), np.random.default_rng(2).integers(0, 20, 1000)), (0, 1)),
     Program(energy, lambda: (numbers(200, 3), numbers(200, seed=1)), (0, 1)),
     Program(roots, lambda: (numbers(1000),), (0,)),
+    *(Program(loss.function, loss.arguments, loss.argnums, OF_JAX.get(loss.name)) for loss in LOSSES),
 ]
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks import loop_gradients
-from benchmarks.loop_losses import LOSSES
 from benchmarks.programs.families import PROGRAMS
 from npcompile.backends.cpu.loop_ir.native import compile_native
 from npcompile.loop_gradients import LoopGradients, has_loops
@@ -68,8 +67,6 @@ def loss_of(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callabl
 
 
 def questions() -> Iterator[Question]:
-    for loss in LOSSES:
-        yield Question(f"losses: {loss.name}", loss.function, loss.arguments(), loss.argnums)
     for each in loop_gradients.PROGRAMS:
         yield Question(f"losses: {each.function.__name__}", each.function, each.arguments(), each.argnums)
     for module in (algebra, arrays, learning, physics, statistics):
