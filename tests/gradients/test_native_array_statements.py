@@ -175,3 +175,14 @@ def test_a_list_is_an_index_of_several_places() -> None:
     found, made = native(corner, (x,), (0,))
     assert found is not None, made.reasons
     agree(corner, (x,), (0,), found)
+
+
+def test_axes_that_depend_on_sizes_are_left_to_python() -> None:
+    def total(x):
+        s = 0.0
+        for k in range(2):
+            s = s + np.squeeze(x).ndim * np.sum(x) + x.squeeze().sum()
+        return s
+
+    found, made = native(total, (numbers(3, 2),), (0,))
+    assert found is None and "squeeze of arrays" in next(iter(made.reasons.values()))

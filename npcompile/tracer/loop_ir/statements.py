@@ -32,6 +32,7 @@ from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.element_loops import Loops
 from npcompile.tracer.loop_ir.graph_rules import RULES
 
+OF_ONES = ("squeeze", np.squeeze)  # what axes there are depends on which sizes are 1, and no Check asks for that
 UNKNOWN_SIZE, UNKNOWN_INTEGER = 1000, 2  # hints of those of which nothing is known: integers often are indices
 
 
@@ -328,7 +329,7 @@ def binary(b: Builder, symbol: str, left: Abstract, right: Abstract) -> Abstract
 
 def form(table: Any, name: Any) -> Callable[..., Any]:
     found: Callable[..., Any] | None = table.get(name)
-    if found is None:
+    if found is None or name in OF_ONES:
         raise Unsupported(f"{getattr(name, '__name__', name)} of arrays")
     return found
 
