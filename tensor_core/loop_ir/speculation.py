@@ -13,15 +13,19 @@ from dataclasses import dataclass, field
 from npcompile.tensor_core.loop_ir.blocks import BLOCK, Block, in_blocks, prefix_of
 from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.emit import Emitter
-from npcompile.tensor_core.loop_ir.exactness import COMPUTES, write_only
-from npcompile.tensor_core.loop_ir.forms import inner, regions, results, uses, walk
+from npcompile.tensor_core.loop_ir.exactness import SPECULATED, write_only
+from npcompile.tensor_core.loop_ir.forms import all_regions, inner, regions, results, uses, walk
 from npcompile.tensor_core.loop_ir.fp_status import strip
 from npcompile.tensor_core.loop_ir.licm import TRAPS
 from npcompile.tensor_core.loop_ir.ops import (
+    Again,
+    Break,
+    Check,
     Constant,
     For,
     FpCheck,
     FrameState,
+    Guard,
     If,
     Let,
     Load,
@@ -31,10 +35,12 @@ from npcompile.tensor_core.loop_ir.ops import (
     Poll,
     Program,
     Region,
+    Scope,
     Scratch,
     Size,
     Speculate,
     Store,
+    While,
     Yield,
 )
 from npcompile.tensor_core.loop_ir.report import Declined, Report
@@ -75,8 +81,14 @@ class Speculation:
             return [op]
         try:
             prefix = prefix_of(op)
-            if unknown := [each for each in inside if not isinstance(each, (*COMPUTES, FrameState, FpCheck))]:
+            if unknown := [each for each in inside if not isinstance(each, (*SPECULATED, FrameState, FpCheck, Check))]:
                 raise Declined(f"{type(unknown[0]).__name__} in the loop")
+            others = not_of_indices(inside)
+            if any(type(each) is Check and each.condition not in others for each in inside):
+                raise Declined("a check of an index in the loop")
+            own = {each.label for each in inside if isinstance(each, Scope | While)}
+            if any(isinstance(each, Break | Again) and each.target not in own for each in inside):
+                raise Declined("a way out of the loop")
             loop = Loop(op, [], errors_of(inside))
             if loop.errors:
                 loop.stores.extend(self.stores(op, inside))
@@ -127,6 +139,12 @@ class Loop:
     errors: int
 
 
+def not_of_indices(inside: list[Op]) -> set[int]:
+    """What ops of the loop find out, but for whether an index is inside: where a store stands after that, its place may be
+    outside otherwise. What was found before the loop may be of an index."""
+    return {each.result for each in inside if type(each) is Let and each.op != "is_index"}
+
+
 def errors_of(inside: Region) -> int:
     """What the looks at flags report. 0 where there are none."""
     found = {each.errors for each in inside if type(each) is FpCheck}
@@ -172,7 +190,8 @@ class Speculating:
         fast = Cloner(self.program, self.program).op(For(*bounds, op.results, op.at))
         assert isinstance(fast, For), fast
         strip(fast.body, block.state)
-        fast.body[:] = [each for each in fast.body if type(each) is not Poll]
+        for region in all_regions(fast.body):
+            region[:] = [Guard(x.condition, x.at) if type(x) is Check else x for x in region if type(x) is not Poll]
         drop_unused(self.program, [fast])
         if not self.loop.errors:  # nothing to look at, so nothing is undone
             made.emit(fast)

@@ -13,7 +13,7 @@ import pytest
 from npcompile.backends.cpu.loop_ir.program import compile_program
 from npcompile.tensor_core.loop_ir import vectorize as vectorize_module
 from npcompile.tensor_core.loop_ir.forms import all_regions, walk
-from npcompile.tensor_core.loop_ir.ops import Check, Disjoint, For, If, LoopKind, Poll, Program, Scratch, Speculate
+from npcompile.tensor_core.loop_ir.ops import Check, Disjoint, For, Guard, If, Let, LoopKind, Poll, Program, Scratch, Speculate
 from npcompile.tensor_core.loop_ir.parser import parse_program
 from npcompile.tensor_core.loop_ir.pipeline import Ran, run_passes
 from npcompile.tensor_core.loop_ir.printer import print_program
@@ -204,7 +204,7 @@ def test_signals_are_looked_for_once_for_a_block(without: str, looks: int) -> No
 
 def test_stores_at_indices_from_memory_are_not_undone() -> None:
     _, ran = optimized(histogram, (numbers(9), np.arange(9), np.zeros(9)))
-    assert not ran["speculate"].fired and "Check in the loop" in {each.reason for each in ran["speculate"].said}
+    assert not ran["speculate"].fired and "a check of an index in the loop" in {each.reason for each in ran["speculate"].said}
 
 
 @pytest.mark.parametrize("offset", [-3, -1, 0, 1, 2, 25])
@@ -266,3 +266,37 @@ def test_a_column_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     run_passes(program)
     with pytest.raises(AssertionError):
         agrees(scaled, program, lambda: (numbers(20), np.zeros(20), 0.5), in_c=False)
+
+
+def halvings(x, least, out):
+    for i in range(x.size):
+        r, n = x[i], 0
+        while r > least:
+            r = r * 0.5
+            n += 1
+        out[i] = r * n
+
+
+@pytest.mark.parametrize("value", [1.0, LARGE, np.inf * 0])
+def test_blocks_hold_loops_that_test_and_checks_that_are_of_no_index(value: float) -> None:
+    """The count's check becomes a guard; where `r * n` overflows, in the second block, it is done again one by one."""
+
+    def make() -> tuple[Any, ...]:
+        return with_(numbers(600), 555, value), 0.5, np.zeros(600)
+
+    program, ran = optimized(halvings, make())
+    assert ran["speculate"].fired and any(isinstance(op, Guard) for op in walk(program.body))
+    agrees(halvings, program, make)
+
+
+def test_a_block_whose_guard_gives_up_is_undone() -> None:
+    program, _ = optimized(halvings, (numbers(20), 0.5, np.zeros(20)), without="parallelize")
+    guards = {op.condition for op in walk(program.body) if isinstance(op, Guard)}
+    for op in walk(program.body):
+        if isinstance(op, Let) and op.result in guards:
+            op.op, op.args = "less", [op.args[0], op.args[0]]  # never true
+    program = parse_program(print_program(program))
+    for make in (lambda: (numbers(20), 0.5, np.ones(20)), lambda: (numbers(0), 0.5, np.ones(0))):
+        wanted = happened(halvings, make())
+        assert happened(interpreted(halvings, program), make()).same(wanted)
+        assert happened(compiled(halvings, compile_program(program)), make()).same(wanted)
