@@ -7,11 +7,16 @@ import importlib.util
 import os
 import types
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import npcompile as npc
 from npcompile.backends.cpu import compiler
+from npcompile.backends.cpu.loader import loader
+from npcompile.backends.errors import NoCompiler
 from npcompile.tracer.function import OURS, CompiledFunction
 from tests.backends import NO_DEVICE
 
@@ -20,6 +25,26 @@ npc.config.tiers = "always"  # what is compiled is tested, not what this machine
 # Newer compilers refuse calls of functions that are not declared: in tests all of them do.
 UNDECLARED = "-Werror=implicit-function-declaration"
 compiler.BASE_FLAGS = (*(flag for flag in compiler.BASE_FLAGS if flag != "-w"), UNDECLARED)
+
+# Tests of what programs mean, not of how C is optimized: their thousands of units compile in less than half the time at -O0.
+# With NPCOMPILE_TEST_LEVEL all tests of a run have that level, so that `NPCOMPILE_TEST_LEVEL=-O3` optimizes these too.
+UNOPTIMIZED = {"gradients", "tracer", "transforms"}
+LEVEL = os.environ.get("NPCOMPILE_TEST_LEVEL")
+
+
+@pytest.fixture(autouse=True)
+def level_of_optimization(request: pytest.FixtureRequest) -> Iterator[None]:
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    level = LEVEL or ("-O0" if folder in UNOPTIMIZED else "-O3")
+    try:
+        known = loader()
+    except NoCompiler:  # tests run without a compiler too
+        yield
+        return
+    before = known.compiler
+    known.compiler = replace(before, flags=tuple(level if flag == "-O3" else flag for flag in before.flags))
+    yield
+    known.compiler = before
 
 
 @pytest.hookimpl(wrapper=True)
@@ -58,10 +83,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Where CI is set, a package that is missing fails the test that needs it: a skip would hide that it never runs."""
+    return refused(call, (yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """The same for a whole file."""
     report = yield
-    if report.skipped and os.environ.get("CI") and call.excinfo and call.excinfo.traceback[-1].name == "importorskip":
+    return refused(report.call, report) if hasattr(report, "call") else report
+
+
+def refused(call: pytest.CallInfo[Any], report: Any) -> Any:
+    skipped = call.excinfo if report.skipped and os.environ.get("CI") else None
+    if skipped and skipped.traceback[-1].name == "importorskip":
         report.outcome = "failed"
-        report.longrepr = f"{call.excinfo.value}: CI has to install it (extra `test` in pyproject.toml)"
+        report.longrepr = f"{skipped.value}: CI has to install it (extra `test` in pyproject.toml)"
     return report
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
 from npcompile.backends.cuda.loop_ir.nvrtc import Refused, compile_cubin
@@ -13,10 +11,7 @@ from npcompile.tensor_core.loop_ir.pipeline import SCALAR_PASSES, run_passes
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.programs import CASES, NAMES, Case
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("nvidia") is None or importlib.util.find_spec("nvidia.cuda_nvrtc") is None,
-    reason="nvidia-cuda-nvrtc-cu12 is not installed: it has wheels for Linux and Windows alone",
-)
+pytest.importorskip("nvidia.cuda_nvrtc", reason="nvidia-cuda-nvrtc-cu12 is not installed: its wheels are for Linux and Windows")
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
