@@ -57,3 +57,45 @@ def test_extremes_without_nan(dtype):
             x = np.random.default_rng(n).choice(values[: 1 + n % 5], n)
             for function in (np.fmax.reduce, np.fmin.reduce):
                 np.testing.assert_array_equal(npc.compile(function)(x), function(x))
+
+
+# --- of two single numbers
+
+
+def in_loop(function):
+    def each(x, y, out):
+        for i in range(x.size):
+            out[i] = function(x[i], y[i])
+        return out
+
+    return each
+
+
+def in_turn(function):
+    def running(x, y, out):
+        m = x[0]
+        for i in range(x.size):
+            m = function(m, x[i])
+            out[i] = function(m, 0.0)
+        return out
+
+    return running
+
+
+def in_graph(function):
+    return lambda x, y, out: (function(x[0], y[0]), function(x[1], function(y[0], x[-1])), function(float(x[0]), float(y[0])))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2"])
+@pytest.mark.parametrize("made", [in_loop, in_turn, in_graph])
+@pytest.mark.parametrize("name", ["fmin", "fmax", "minimum", "maximum"])
+def test_zeros_of_two_single_numbers(name, made, dtype):
+    """The same one as NumPy's, in loops and graphs, whichever it takes on this machine."""
+    function = made(getattr(np, name))
+    compiled = npc.compile(function)
+    rng = np.random.default_rng(3)
+    for n in (2, 3, 9, 40, 130):
+        for values in ([0.0, -0.0], [0.0, -0.0, np.nan], [0.0, -0.0, 1.0, -1.0]):
+            x, y = rng.choice(np.array(values, dtype), (2, n))
+            for ours, theirs in zip(compiled(x, y, np.ones(n, dtype)), function(x, y, np.ones(n, dtype)), strict=True):
+                assert ours.tobytes() == theirs.tobytes()
