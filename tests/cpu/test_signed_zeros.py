@@ -1,4 +1,4 @@
-"""Zeros that extremes give: one that is among the numbers, with NumPy's sign where docs/accuracy.md says so."""
+"""Zeros that extremes give: in rows by one rule, and with NumPy's sign where docs/accuracy.md says so."""
 
 import platform
 
@@ -99,3 +99,86 @@ def test_zeros_of_two_single_numbers(name, made, dtype):
             x, y = rng.choice(np.array(values, dtype), (2, n))
             for ours, theirs in zip(compiled(x, y, np.ones(n, dtype)), function(x, y, np.ones(n, dtype)), strict=True):
                 assert ours.tobytes() == theirs.tobytes()
+
+
+# --- of many numbers
+
+
+def by_rule(x, axis):
+    """The greatest and the least, of zeros 0.0 and -0.0."""
+    of_greatest, of_least = np.where(x == 0, np.signbit(x), True), (x == 0) & np.signbit(x)
+    for extreme, sign in ((x.max(axis), of_greatest.all(axis)), (x.min(axis), of_least.any(axis))):
+        yield np.where(extreme == 0, np.copysign(extreme, np.where(sign, -1.0, 1.0)), extreme).astype(x.dtype)
+
+
+def whole_in_a_loop(x):
+    for _ in range(2):
+        greatest, least = x.max(), x.min()
+    return greatest, least
+
+
+def rows_in_a_loop(x):
+    greatest, least = np.empty(len(x), x.dtype), np.empty(len(x), x.dtype)
+    for i in range(len(x)):
+        greatest[i], least[i] = x[i].max(), np.min(x[i])
+    return greatest, least
+
+
+def axis_in_a_loop(x):
+    for _ in range(2):
+        greatest, least = x.max(axis=1), x.min(axis=1)
+    return greatest, least
+
+
+def columns_in_a_loop(x):
+    for _ in range(2):
+        greatest, least = x.max(axis=0), x.min(axis=0)
+    return greatest, least
+
+
+ROWS = {
+    "whole": (lambda x: (x.max(), x.min()), None),
+    "whole, without NaN": (lambda x: (np.nanmax(x), np.nanmin(x)), None),
+    "whole, computed": (lambda x: ((x + x).max(), (x + x).min()), None),
+    "whole, beside a sum": (lambda x: (x.max(), x.min(), x.sum())[:2], None),
+    "whole, in a loop": (whole_in_a_loop, None),
+    "rows": (lambda x: (x.max(1), np.minimum.reduce(x, 1)), 1),
+    "rows, without NaN": (lambda x: (np.nanmax(x, 1), np.nanmin(x, 1)), 1),
+    "rows, computed": (lambda x: ((x + x).max(1), (x + x).min(1)), 1),
+    "rows, stored too": (lambda x: ((y := x + x).max(1), y.min(1), y)[:2], 1),
+    "rows, one by one": (rows_in_a_loop, 1),
+    "rows, in a loop": (axis_in_a_loop, 1),
+}
+
+
+def zeros(shape, dtype, seed):
+    """Zeros of both signs; some among negative numbers, or among positive ones."""
+    rng = np.random.default_rng(seed)
+    x = np.where(rng.random(shape) < rng.choice([0.02, 0.5, 0.98]), 0.0, -0.0).astype(dtype)
+    x[rng.random(shape) < rng.choice([0, 0.6])] = rng.choice([-1, 1])
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_have_one_rule_in_graphs_and_loops(name, dtype):
+    function, axis = ROWS[name]
+    compiled = npc.compile(function)
+    for n in (*range(1, 20), 31, 32, 33, 63, 64, 65, 127, 300, 5000, 40000):
+        rows = 2 + n % 5
+        given = layouts(zeros((rows, n), dtype, n))
+        for x in given if axis is None or function is rows_in_a_loop else given[:1]:  # of others columns may be combined
+            for ours, rule in zip(compiled(x), by_rule(x, axis), strict=True):
+                np.testing.assert_array_equal(ours, 2 * rule if name.endswith(("computed", "too")) else rule)
+                assert np.array_equal(np.signbit(ours), np.signbit(rule)), (n, x.strides)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_columns_have_one_rule_in_graphs_and_loops(dtype):
+    graph, loop = npc.compile(lambda x: (x.max(0), x.min(0))), npc.compile(columns_in_a_loop)
+    for shape in [*SHAPES, (2, 300), (300, 2), (300, 70), (5000, 5)]:
+        for x in layouts(zeros(shape, dtype, shape[1]))[::2]:
+            for ours, in_a_loop, theirs in zip(graph(x), loop(x), columns_in_a_loop(x), strict=True):
+                assert ours.tobytes() == in_a_loop.tobytes()
+                is_by_rows = min(shape) > 1 and x.flags.c_contiguous and platform.machine() == "x86_64"
+                assert not is_by_rows or ours.tobytes() == theirs.tobytes()
