@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from npcompile.backends.cpu.primitives import primitive_text
 from npcompile.backends.masked import replaced
 from npcompile.tensor_core.graph import Graph, Node
 
@@ -20,6 +21,11 @@ def keeps_first(op: str, dtype: np.dtype) -> bool:
     if op not in ("fmin", "fmax") or dtype not in (np.dtype("f8"), np.dtype("f4")):
         return False
     return not np.signbit(getattr(np, op)(dtype.type(0.0), dtype.type(-0.0)))
+
+
+def text_of_numbers(op: str, numbers: list[str], dtypes: list[np.dtype], result: np.dtype) -> str:
+    """The C expression of a primitive of single numbers."""
+    return primitive_text(op, numbers[::-1] if keeps_first(op, dtypes[0]) else numbers, dtypes, result)
 
 
 def in_numpys_order(graph: Graph) -> Graph:
