@@ -28,7 +28,7 @@ compiler.BASE_FLAGS = (*(flag for flag in compiler.BASE_FLAGS if flag != "-w"), 
 
 # Tests of what programs mean, not of how C is optimized: their thousands of units compile in less than half the time at -O0.
 # With NPCOMPILE_TEST_LEVEL all tests of a run have that level, so that `NPCOMPILE_TEST_LEVEL=-O3` optimizes these too.
-UNOPTIMIZED = {"gradients", "tracer", "transforms"}
+UNOPTIMIZED = {"tracer", "transforms"}
 LEVEL = os.environ.get("NPCOMPILE_TEST_LEVEL")
 
 
