@@ -11,7 +11,7 @@ import pytest
 import npcompile as npc
 from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
 from npcompile.backends.cpu.loops.ways_out import ways_out
-from tests.native_loops.test_native_loops import native_loops
+from tests.native_loops.test_native_loops import agrees, native_loops
 
 
 def values_of_every_kind(x, small, counts, flags, given, stop):
@@ -97,3 +97,23 @@ def test_exits_of_what_was_written_in_vain_are_left_out() -> None:
     label = code.exit([("i", "(int64_t)(t2)")], asks=True)
     text = "\n".join(ways_out(code.exits, [f"goto {label};"], ("i", "1")))
     assert "(t1)" not in text and re.findall(r"^\w+(?=:)", text, re.M) == ["exit1", "left1", "failed2", "left2"]
+
+
+def halved(v):
+    return v / 2
+
+
+def beside_a_handler(x):
+    """The statement that calls is further behind than the function that it calls is long."""
+    n, total = x.size, 0.0
+    scale = (x[0] + x[1]) * (x[2] + x[3]) / (x[4] + x[5])
+    try:
+        for i in range(n):
+            total += halved(x[i]) * scale
+    except FloatingPointError:
+        total = -1.0
+    return total
+
+
+def test_an_exit_in_a_function_that_is_called_beside_a_handler():
+    agrees(beside_a_handler, np.linspace(1.0, 2.0, 50))

@@ -412,7 +412,7 @@ class Blocks:
         if self.apart is not None:
             return "stopped"
         assert self.home is not None
-        _, facts = self.home
+        program, facts = self.home
         if not facts.enterable[index]:
             raise NoProgram(f"Python cannot go on at instruction {index}")
         live = facts.live[index]
@@ -427,7 +427,7 @@ class Blocks:
         asks = facts.protected[index] and not throws
         self.exits.append(made)
         if throws or asks:
-            self.noted("errors to handlers", index, what="statement")
+            self.code.passes.note("errors to handlers", f"the statement at line {program.instructions[index].line}")
         if asks:
             self.exits.append(replace(made, is_end=False, throws=True))
         return self.code.exit([self.handed(v) for v in made.values], throws, asks)
