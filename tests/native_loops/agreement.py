@@ -87,13 +87,21 @@ def cloned(values: tuple[Any, ...]) -> list[Any]:
 
 @contextmanager
 def signalled(number: int = signal.SIGINT, handler: Any = signal.default_int_handler, after: float = 0.3) -> Iterator[None]:
-    """Another process, which needs nothing of this one, sends a signal after so many seconds."""
+    """Another process, which needs nothing of this one, sends a signal after so many seconds.
+
+    After 30 more it sends another: what a handler raises in a callback of the garbage collector is lost, in plain Python too.
+    """
     before = signal.signal(number, handler)  # processes in the background ignore SIGINT
-    sender = subprocess.Popen(["sh", "-c", f"sleep {after}; kill -{int(number)} {os.getpid()}"])
+    send = f"kill -{int(number)} {os.getpid()}"
+    sender = subprocess.Popen(["sh", "-c", f"sleep {after}; {send}; echo; sleep 30; {send}"], stdout=subprocess.PIPE)
     try:
         yield
     finally:
+        assert sender.stdout is not None
+        sender.stdout.readline()  # the first was sent
+        sender.terminate()
         sender.wait()
+        sender.stdout.close()
         signal.signal(number, before)
 
 
