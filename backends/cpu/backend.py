@@ -38,7 +38,6 @@ from npcompile.backends.cpu.primitives import (
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
 from npcompile.backends.cpu.row_programs import by_rows
 from npcompile.backends.cpu.shared_kernels import Run, batches, shared
-from npcompile.backends.cpu.single_extremes import in_numpys_order
 from npcompile.backends.cpu.squares import LINE
 from npcompile.backends.cpu.sure_indices import drop_sure_checks
 from npcompile.backends.cpu.undo import Undo, with_undo
@@ -82,7 +81,7 @@ def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGra
     graph = expanded(graph)
     if graph.accuracy == "bitwise":
         return compile_pieces(with_numpys_bits(graph))
-    graph = by_rows(in_numpys_order(with_forms(graph, is_native)))
+    graph = by_rows(with_forms(graph, is_native))
     return run_factored(factor(graph, strided=True), graph, compile_pieces)
 
 

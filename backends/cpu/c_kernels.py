@@ -30,15 +30,7 @@ from npcompile.backends.cpu.kernel_plan import (
     TileSlices,
 )
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.reducers import (
-    combine_partial,
-    combine_text,
-    declare_total,
-    ending,
-    ordered_text,
-    partial_fields,
-    store_partial,
-)
+from npcompile.backends.cpu.reducers import combine_partial, combine_text, declare_total, ending, partial_fields, store_partial
 from npcompile.backends.kernels.kernel import Accumulator
 
 
@@ -260,9 +252,6 @@ def print_chunk(p: Printer, way: ReduceChunks | ReduceHalves) -> None:
     p.line(f"struct {name}_partial* partial = (struct {name}_partial*)c->partial + task;")
     for a in reduce.accumulators:
         p.combine_lanes(a)
-    if not isinstance(way, ReduceHalves):
-        p.mend_zeros(reduce.body)
-    for a in reduce.accumulators:
         p.line(store_partial(a))
     p.close()
 
@@ -273,7 +262,7 @@ def combine_parts(p: Printer, accumulators: Sequence[Accumulator]) -> None:
     p.open("for (int64_t part = 0; part < parts; part++) {")
     for a in accumulators:
         left, right = (f"partial[2 * part{more}].{a.name}" for more in ("", " + 1"))
-        p.line(f"partial[part].{a.name} = {ordered_text(a.reducer, left, right, a.dtype)};")
+        p.line(f"partial[part].{a.name} = {combine_text(a.reducer, left, right, a.dtype)};")
     p.close()
     p.close()
 
@@ -294,8 +283,6 @@ def print_combine(plan: KernelPlan, way: ReduceChunks | ReduceHalves, symbols: S
         p.line(combine_partial(a))
     p.close()
     p.endings = {a.name: ending(a) for a in reduce.accumulators}
-    if isinstance(way, ReduceHalves):
-        p.mend_zeros([*way.before, *reduce.body])
     for a in reduce.accumulators:
         p.line(f"const {c_type(a.result.dtype)} {a.result.name} = {p.result_text(a, reduce.count)};")
         p.note_doubt(a)

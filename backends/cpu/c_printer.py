@@ -14,7 +14,6 @@ from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.c_strips import print_strips
 from npcompile.backends.cpu.c_sums import Sums
 from npcompile.backends.cpu.c_vector_loops import Elements, Vectors, print_vectors
-from npcompile.backends.cpu.extremes import first_zero, integer_type
 from npcompile.backends.cpu.kept_values import kept_text
 from npcompile.backends.cpu.kernel_plan import COLUMN_BLOCK, Order, ReduceForm
 from npcompile.backends.cpu.lanes import IS_HERE
@@ -29,15 +28,7 @@ from npcompile.backends.cpu.primitives import (
     rounded_text,
     stored_text,
 )
-from npcompile.backends.cpu.reducers import (
-    added_text,
-    from_zero,
-    identity_text,
-    is_pairwise,
-    is_position,
-    notes_nan,
-    tree_text,
-)
+from npcompile.backends.cpu.reducers import added_text, from_zero, identity_text, is_pairwise, is_position, notes_nan, tree_text
 from npcompile.backends.cpu.unfolded import opaque_text
 from npcompile.backends.kernels.kernel import (
     Accumulate,
@@ -151,11 +142,6 @@ class Printer(Sums):
         form = self.plan.loops[s]
         if form.strips:
             return print_strips(self, form.strips, s.axis, first, end)
-        if self.is_mending:
-            if form.is_innermost:
-                firsts = [f"{a.name}_first" for a in self.accumulators.values() if notes_nan(a)]
-                self.line(f"#pragma omp simd reduction(|: {', '.join(firsts)})")
-            return self.serial_loop(s.axis, limits, s.body)
         if self.is_laned and form.is_innermost:
             return self.laned_loop(s, first, end)
         if form.notes_outside:
@@ -290,31 +276,10 @@ class Printer(Sums):
             self.statements(s.body)
         for a in s.accumulators:
             self.combine_lanes(a)
-        self.mend_zeros(s.body)
-        for a in s.accumulators:
             self.line(f"{a.result.name} = {self.total_text(a, self.result_text(a, s.count))};")
             self.note_doubt(a)
         self.close()
         self.accumulate_nowhere()
-
-    def mend_zeros(self, body: Sequence[Statement]) -> None:
-        """Zeros that lanes have left get the sign of the one that comes first, in a second loop: few results are zero."""
-        every, self.is_mending = self.accumulators, True
-        for row, sums in self.rows or [("", every)]:
-            places = {f"{a.name}_first": (a, self.place(a)) for a in sums.values() if notes_nan(a)}
-            if not places:
-                continue
-            is_zero = " | ".join(f"({place} == 0)" for _, place in places.values())
-            self.open(f"if (__builtin_expect({is_zero}, 0)) {{ {row}".rstrip())
-            for first, (a, _) in places.items():
-                self.line(f"{integer_type(a.dtype)} {first} = 0;")
-            self.accumulators = sums
-            self.statements(body)
-            for first, (a, place) in places.items():
-                zero = constant_text(first_zero(a.reducer), a.dtype)
-                self.line(f"if ({first} && {place} == 0) {place} = {zero};")
-            self.close()
-        self.accumulators, self.is_mending = every, False
 
     def columns(self, s: Columns) -> None:
         self.adds_rows, form = s.run == 1, self.plan.columns[s]

@@ -8,10 +8,10 @@ import numpy as np
 
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.doubts import doubt_lines
-from npcompile.backends.cpu.extremes import RELATION, is_first_zero
 from npcompile.backends.cpu.kernel_plan import KernelPlan, Order, ReduceForm, ValueForms
 from npcompile.backends.cpu.primitives import c_type, constant_text, rounded_text
 from npcompile.backends.cpu.reducers import (
+    RELATION,
     added_text,
     better_text,
     combine_text,
@@ -50,7 +50,6 @@ class RunningResults:
     lane: str = "0"
     is_combining: bool = False  # what tasks have left, in a function of its own
     in_fours: bool = False  # are doubted sums of four rows noted at once?
-    is_mending: bool = False  # is it only asked which of equal numbers comes first?
     is_postponed: bool = False  # are values kept until others have been computed, and then combined in their order?
 
     @property
@@ -87,10 +86,7 @@ class RunningResults:
     def accumulate(self, s: Accumulate) -> None:
         a = self.accumulators[s.accumulator]
         value = s.value.name
-        if self.is_mending:
-            if notes_nan(a):
-                self.line(f"{a.name}_first |= {is_first_zero(a.reducer, value, a.dtype)};")
-        elif self.is_postponed:
+        if self.is_postponed:
             self.line(f"{a.name}_terms[lane] = {value};")
         elif is_position(a):
             best, at = self.place(a), f"{a.name}_at_held" if self.is_held else f"{a.name}_at[{self.lane}]"
@@ -110,8 +106,7 @@ class RunningResults:
             self.line(f"{a.name}_seen |= {value} {'==' if ignores_nan(a) else '!='} {value};")
         else:
             place = self.place(a)
-            is_rounded = self.adds_rows and not notes_nan(a)
-            added = added_text(a, place, value) if is_rounded else combine_text(a.reducer, place, value, a.dtype)
+            added = added_text(a, place, value) if self.adds_rows else combine_text(a.reducer, place, value, a.dtype)
             self.line(f"{place} = {added};")
             if self.is_running:
                 self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {place};")

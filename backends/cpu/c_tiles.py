@@ -19,8 +19,6 @@ from npcompile.backends.cpu.reducers import (
     combine_text,
     declare_total,
     identity_text,
-    notes_nan,
-    ordered_text,
     partial_fields,
     store_partial,
 )
@@ -89,15 +87,7 @@ def print_part(p: Printer, part: TilePart) -> None:
     match part.main:
         case Reduce():
             p.accumulate_in_lanes(part.main, p.plan.reduces[part.main])
-            extremes = [a for a in part.main.accumulators if notes_nan(a)]
-            for a in extremes:
-                p.line(f"const {c_type(a.dtype)} {a.name}_before = {p.place(a)};")
             p.statements(part.main.body)
-            for a in extremes:
-                p.fold_lanes(a)
-            p.mend_zeros(part.main.body)
-            for a in extremes:
-                p.line(f"{p.place(a)} = {ordered_text(a.reducer, f'{a.name}_before', p.place(a), a.dtype)};")
         case Columns():
             p.open(
                 f"for (int64_t column_block = 0; column_block * {COLUMN_BLOCK} < {size_text(part.main.size)}; column_block++) {{"

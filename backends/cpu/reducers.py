@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.extremes import RELATION, preferred_text
 from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text, rounded_text
 from npcompile.backends.kernels.kernel import Accumulator
 
@@ -47,6 +46,9 @@ def better_text(acc: Accumulator, value: str, best: str) -> str:
     return f"{text} | (({value} != {value}) & ({best} == {best}))" if acc.dtype.kind == "f" else text
 
 
+RELATION = {"maximum": ">", "minimum": "<", "fmax": ">", "fmin": "<"}
+
+
 def notes_nan(acc: Accumulator) -> bool:
     """Is it kept beside the lanes whether NaN was seen, or a number? Then these need one instruction for each vector."""
     return acc.reducer in RELATION and kind(acc.dtype) == "f"
@@ -59,14 +61,6 @@ def ignores_nan(acc: Accumulator) -> bool:
 
 def identity_text(acc: Accumulator) -> str:
     return identity_of(acc.reducer, acc.dtype)
-
-
-def ordered_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
-    """What `combine_text` is, whose zeros come in no order: that of partial results, and of lanes."""
-    combined = combine_text(reducer, a, b, dtype)
-    if reducer not in RELATION or kind(dtype) != "f":
-        return combined
-    return f"({a} == {b} ? {preferred_text(reducer, a)} ? {a} : {b} : {combined})"
 
 
 def lane_identity(reducer: str, dtype: np.dtype) -> str:
@@ -103,7 +97,7 @@ def folds_text(kernels: str) -> str:
     lines = []
     for reducer, name, lanes in sorted(set(FOLD.findall(kernels))):
         dtype = np.dtype(name)
-        text = ordered_text(reducer, "a[lane]", "a[lane + width]", dtype)
+        text = combine_text(reducer, "a[lane]", "a[lane + width]", dtype)
         lines.append(f"static __attribute__((noinline)) void npc_fold_{reducer}_{name}_{lanes}({c_type(dtype)}* a) {{")
         lines.append(f"  for (int width = {int(lanes) // 2}; width; width /= 2)")
         lines.append(f"    for (int lane = 0; lane < width; lane++) a[lane] = {text};")
@@ -156,7 +150,7 @@ def combine_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
 
 def added_text(a: Accumulator, total: str, x: str) -> str:
     """What is added to a result, or to a partial one: NumPy rounds float16 each time."""
-    text = ordered_text(a.reducer, total, x, a.dtype)
+    text = combine_text(a.reducer, total, x, a.dtype)
     return rounded_text(f"({text})", a.result.dtype) if a.is_numpys and a.result.dtype != a.dtype else text
 
 

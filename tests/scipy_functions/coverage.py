@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import scipy
 
-from npcompile.explain import counted
+from npcompile.explanation import counted
 from tests.scipy_functions import SAMPLES
 from tests.scipy_functions.measure import Measured, measure
 

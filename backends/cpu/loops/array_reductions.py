@@ -26,9 +26,8 @@ from npcompile.backends.cpu.array_trees import (
     takes_long,
     with_parts,
 )
-from npcompile.backends.cpu.extremes import has_zeros
 from npcompile.backends.cpu.loops.array_loops import GRAIN, PARALLEL_FROM, ArrayLoops, share_text
-from npcompile.backends.cpu.loops.folds import FOLD_OPS, NEEDS_SOME, SUMS, fold, is_ordered, is_sequential, paired
+from npcompile.backends.cpu.loops.folds import FOLD_OPS, NEEDS_SOME, SUMS, fold, is_ordered, is_sequential
 from npcompile.backends.cpu.loops.nests import Function, Nest, dense_strides, known_product, with_narrow_rows
 from npcompile.backends.cpu.loops.reduction_vectors import (
     INTEGERS,
@@ -316,25 +315,23 @@ def few_elements(name: str, nest: Nest, value: str, tree: Tree, combined: str, s
     """Statements for short rows, one element after the other, as NumPy adds them, or in lanes; they end with the `else`."""
     (begin, end), dtype, c = span, tree.dtype, c_type(tree.dtype)
     n = end if begin == "0" else f"{end} - {begin}"
-    identity = FOLD_OPS[name][0]
+    identity, pair = FOLD_OPS[name]
     start = identity if isinstance(identity, str) else identity(dtype)
 
     def one_by_one(first: str) -> list[str]:
         place, element = f"i{len(nest.sizes) - 1}", f"const {c} x = {value};"
         lines = [*nest.rows, f"for (int64_t {place} = {first}; {place} < {end}; {place}++) {{", *nest.body, element]
-        return [*lines, f"total = {paired(name, dtype).format(a='total', x='x')};", "}"]
+        return [*lines, f"total = {pair(dtype).format(a='total', x='x')};", "}"]
 
     lines = [f"if ({n} < {SUMS.get(name, LANES)}) {{", f"total = {start};", *one_by_one(begin)]
     if (row := contiguous_row(nest, tree)) and is_ordered(name, dtype) and not row_test(nest.function, tree):
         lines += [f"}} else if ({n} <= NPC_FOLDED - {LANES}) {{", *nest.rows, f"total = {combined}({row} + {begin}, {n});"]
     elif dtype.kind in "fiu" and dtype.itemsize in INTEGERS and SUMS.get(name, LANES) == LANES:
-        any_of = combined.replace("npc_", "npc_any_", 1) if has_zeros(name, dtype) else combined
-        total = f"total = {any_of}((const {c}*)&all, {LANES});"
+        total = f"total = {combined}((const {c}*)&all, {LANES});"
         # Eight divisions in a vector take as long as four of one number, and wait until what was just stored can be read.
         has_rest = is_ordered(name, dtype) or takes_long(tree) and not is_expensive(tree)
         lines += [f"}} else if ({n} <= {FEW}) {{", *in_lanes(name, nest, value, dtype, start, span, has_rest), total]
         lines += ["{", *one_by_one(f"{begin} + ({n}) / {LANES} * {LANES}"), "}"] if has_rest else []
-        lines += ["if (SELDOM(total == 0)) {", *one_by_one(begin), "}"] if has_zeros(name, dtype) else []
     return [*lines, "} else {"]
 
 

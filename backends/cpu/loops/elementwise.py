@@ -10,7 +10,7 @@ from npcompile.backends.cpu.c_functions import C_TYPES
 from npcompile.backends.cpu.elements import PART_OF_COMPLEX
 from npcompile.backends.cpu.loops.scalar_loops import Fail, ScalarLoops, complex_numbers, is_complex
 from npcompile.backends.cpu.numpy_loops import number_text
-from npcompile.backends.cpu.single_extremes import text_of_numbers
+from npcompile.backends.cpu.primitives import primitive_text
 from npcompile.tensor_core.op import OPS
 
 # Also of what is not finite.
@@ -23,7 +23,7 @@ def applied(code: ScalarLoops, op: str, kinds: Sequence[str], result: str, value
     if is_numpys(code, op, kinds[0]):
         text = number_text(getattr(np, op), given, dtypes, "one")
     else:
-        text = text_of_numbers(op, given, dtypes, np.dtype(result))
+        text = primitive_text(op, given, dtypes, np.dtype(result))
     made = code.new(result, as_complex(text, result) if is_complex(result) else text)
     if op not in WITHOUT_REPORT.split():
         require_finite(code, made, result, fail)

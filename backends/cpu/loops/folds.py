@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npcompile.backends.cpu.extremes import first_zero_text, has_zeros, highest, in_order, largest, lowest
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
 from npcompile.backends.cpu.pairwise import BLOCK, LANES, PAIRWISE_HELPERS
 from npcompile.backends.cpu.primitives import c_type
 
 SUMS = {"sum": LANES, "sum_of_parts": LANES // 2}  # to their lanes; parts are the real or the imaginary ones of complex numbers
 FOLD = r"""
-static inline {T} {key}(const {T}* x, int64_t n) {{
+static inline {T} npc_{name}_{K}(const {T}* x, int64_t n) {{
   {T} a[16], r = {identity};
   if (n < 8) {{ for (int64_t i = 0; i < n; i++) r = {last}; return r; }}
   for (int k = 0; k < 16; k++) a[k] = {identity};
@@ -206,10 +205,8 @@ def fold(loops: ArrayLoops, name: str, dtype: np.dtype) -> str:
     else:
         steps = {f"pair{w}": text("a[k]" if w > 1 else "a[0]", f"a[k + {w}]" if w > 1 else "a[1]") for w in (1, 2, 4, 8)}
         last, step, step1 = text("r", "x[i]"), text("a[k]", "x[i + k]"), text("a[k]", "x[i]")
-        key_of_any = f"npc_any_{name}_{short}" if has_zeros(name, dtype) else key
-        loops.folds[key] = FOLD.format(**names, key=key_of_any, identity=start, last=last, step=step, step1=step1, **steps)
-        loops.folds[key] += first_zero_text(name, dtype) if has_zeros(name, dtype) else ""
-    join, add = (paired(name, dtype).format(a=a, x="part") for a in ("h->sums[w->depth]", "w->total"))
+        loops.folds[key] = FOLD.format(**names, identity=start, last=last, step=step, step1=step1, **steps)
+    join, add = text("h->sums[w->depth]", "part"), text("w->total", "part")
     loops.folds[key] += WALK.format(**names, join=join, add=add, start="0" if name in SUMS else start)
     return key
 
@@ -238,6 +235,22 @@ def is_sequential(name: str, dtype: np.dtype) -> bool:
 # --- what combines numbers: (the identity, C text that combines {a} and {x})
 
 
+def lowest(dtype: np.dtype) -> str:
+    if dtype.kind == "f":
+        return "-__builtin_inf()"
+    return f"({c_type(dtype)}){int(np.iinfo(dtype).min) + 1} - 1" if dtype.kind == "i" else "0"
+
+
+def highest(dtype: np.dtype) -> str:
+    if dtype.kind == "f":
+        return "__builtin_inf()"
+    return "1" if dtype.kind == "b" else f"({c_type(dtype)}){np.iinfo(dtype).max}u"
+
+
+def largest(sign: str) -> Callable[[np.dtype], str]:
+    return lambda dtype: f"({{a}} {sign} {{x}}{' || {a} != {a}' if dtype.kind == 'f' else ''} ? {{a}} : {{x}})"
+
+
 FOLD_OPS: dict[str, tuple[str | Callable[[np.dtype], str], Callable[[np.dtype], str]]] = {
     **{name: (lambda dtype: "-0.0" if dtype.kind == "f" else "0", lambda dtype: "({a} + {x})") for name in SUMS},
     "prod": ("1", lambda dtype: "({a} * {x})"),
@@ -247,9 +260,3 @@ FOLD_OPS: dict[str, tuple[str | Callable[[np.dtype], str], Callable[[np.dtype], 
     "all": ("1", lambda dtype: "({a} & {x})"),
 }
 NEEDS_SOME = ("max", "min")
-
-
-def paired(name: str, dtype: np.dtype) -> str:
-    """C text that combines {a} and {x}, zeros in their order."""
-    text = FOLD_OPS[name][1](dtype)
-    return in_order(name, text) if has_zeros(name, dtype) else text
