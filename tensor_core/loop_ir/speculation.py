@@ -90,6 +90,8 @@ class Speculation:
             if any(isinstance(each, Break | Again) and each.target not in own for each in inside):
                 raise Declined("a way out of the loop")
             loop = Loop(op, [], errors_of(inside))
+            if not loop.errors and any(type(each) is Check for each in inside):
+                raise Declined("checks, and no flags to look at")
             if loop.errors:
                 loop.stores.extend(self.stores(op, inside))
             elif any(type(each) is For for each in inside):
