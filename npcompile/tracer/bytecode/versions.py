@@ -28,6 +28,7 @@ class Version:
     counts_from_itself: bool = True  # range_iterator.__setstate__ counts from where the iterator is
     warns_of_inverted_bool: bool = True  # `~True` is deprecated
     returns_when_closed: bool = True  # generator.close() gives what the generator returns
+    makes_complex: bool = False  # a real number beside a complex one is made complex; else it meets the other's parts
 
 
 NAMES: Final = {"LOAD_GLOBAL": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 2}
@@ -39,9 +40,12 @@ VERSIONS: Final = {
         counts_from_itself=False,
         warns_of_inverted_bool=False,
         returns_when_closed=False,
+        makes_complex=True,
     ),
-    (3, 12): Version(NAMES, 4, end_of_loop=("END_FOR",), returns_when_closed=False),
-    (3, 13): Version(NAMES, 5, 16, end_of_loop=("END_FOR", "POP_TOP"), null_above=True, jumps_ask_truth=False),
+    (3, 12): Version(NAMES, 4, end_of_loop=("END_FOR",), returns_when_closed=False, makes_complex=True),
+    (3, 13): Version(
+        NAMES, 5, 16, end_of_loop=("END_FOR", "POP_TOP"), null_above=True, jumps_ask_truth=False, makes_complex=True
+    ),
     (3, 14): Version(
         NAMES,
         5,

@@ -8,6 +8,7 @@ import numpy as np
 
 from npcompile.backends.cpu.loops import elementwise
 from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_complex, is_float
+from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.native.complex_numbers import as_pythons, power, require_rounding
 from npcompile.tracer.native.kinds import Scalar, promoted
 
@@ -25,14 +26,9 @@ OPERATORS: dict[str, np.ufunc] = {
     "<<": np.left_shift,
     ">>": np.right_shift,
 }
-COMPARISONS: dict[str, np.ufunc] = {
-    "<": np.less,
-    "<=": np.less_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-}
+COMPARISONS: dict[str, np.ufunc] = dict(
+    zip(("<", "<=", "==", "!=", ">", ">="), (np.less, np.less_equal, np.equal, np.not_equal, np.greater, np.greater_equal))
+)
 
 
 def number(value: Any) -> Scalar:
@@ -77,6 +73,8 @@ def calculated(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) 
         return Scalar(*code.binary(name, "bool", a.text, b.text, fail))
     a, b = as_python_int(a), as_python_int(b)
     kind = next(k for k in ("complex", "float", "int") if k in (a.kind, b.kind))
+    if kind == "complex" and a.kind != b.kind and not RUNNING.makes_complex:
+        raise NoForm("a complex number beside a real one")
     x, y = (code.converted(v.text, v.kind, kind, fail) for v in (a, b))
     return Scalar(*code.binary(name, kind, x, y, fail))
 
