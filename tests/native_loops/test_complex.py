@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.tracer.bytecode.versions import RUNNING
 from tests.native_loops.agreement import check_native, cloned, program_of
 from tests.native_loops.complex_numbers import draw_program
 from tests.native_loops.test_native_loops import agrees, native_loops
@@ -71,10 +72,14 @@ FUNCTIONS += [f"np.arc{name}(a)" for name in ("sin", "cos", "sinh", "cosh")] + [
 NEAR = ["np.tan(a)", "np.tanh(a)", "np.arctan(a)", "np.arctanh(a)"]
 
 
+# From CPython 3.14 on, a loop with Python's complex numbers beside real ones is Python's.
+MIXED = int(RUNNING.makes_complex)
+
+
 @pytest.mark.parametrize("text", [*SUMS, *QUOTIENTS, *POWERS, *FUNCTIONS])
 @pytest.mark.parametrize("dtype", ["c16", "c8"])
 def test_expressions(text, dtype):
-    agrees(in_a_loop(text), Z.astype(dtype), rng.standard_normal(N), np.zeros(N, dtype), 0.5 - 0.25j)
+    agrees(in_a_loop(text), Z.astype(dtype), rng.standard_normal(N), np.zeros(N, dtype), 0.5 - 0.25j, loops=MIXED)
 
 
 @pytest.mark.parametrize("text", REAL)
@@ -293,7 +298,7 @@ def test_zero_division_and_overflow_at_their_iteration():
 
     z = Z.copy()
     z[30] = 1.0
-    agrees(program, z, 1j, np.zeros(N))
+    agrees(program, z, 1j, np.zeros(N), loops=MIXED)
 
 
 def test_sums_of_independent_iterations():
