@@ -78,8 +78,8 @@ class Explanation:
     def summary(self) -> str:
         """What the function became, in a few words.
 
-        >>> import numpy as np
-        >>> explain(lambda x: x + 1)(np.ones(3)).summary
+        >>> import numpy as np, npcompile as npc
+        >>> npc.explain(lambda x: x + 1)(np.ones(3)).summary
         '1 graph, 0 breaks'
         """
         natives = [counted(len(self.natives), "native program")] * bool(self.natives)

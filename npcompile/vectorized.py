@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, Final, TypeAlias, overload
+from typing import Any, ClassVar, Final, TypeAlias, overload
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -83,7 +83,7 @@ class Vectorized:
 
     function: Callable[..., Any]
     dtype: np.dtype[Any] | None = None
-    nout: int = 1
+    nout: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         self.nin = number_of_parameters(self.function)
