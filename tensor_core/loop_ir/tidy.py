@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from npcompile.tensor_core.loop_ir.forms import regions, results, substitute_all, walk
+from npcompile.tensor_core.loop_ir.forms import all_regions, regions, results, substitute_all, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
     Break,
@@ -124,12 +124,13 @@ class Tidier:
                 return None
         inside = {value for each in walk(op.body) for value in results(each)} | set(op.args)
         own = {value for each in head for value in results(each)}
-        if stop in inside or k in leave.values or own & set(leave.values) or not ends_with_all(test.then, Again, op.label):
+        if stop in inside or k in leave.values or own & set(leave.values):
             return None
         place = op.args.index(k)
         if not self.adds_one(test.then, self.next_values(test.then, op.label), k, place, head):
             return None
-        values = self.close(test.then, Again, op.label, len(op.args))
+        are_at_end = ends_with_all(test.then, Again, op.label)
+        values = self.close(test.then, Again, op.label, len(op.args)) if are_at_end else self.gathered(test.then, op)
         rest = [n for n in range(len(op.args)) if n != place]
         args = [op.args[n] for n in rest]
         made = [self.program.copy(arg) for arg in args]
@@ -142,6 +143,16 @@ class Tidier:
         leave.values = [ended.get(value, value) for value in leave.values]
         initial = [op.initial[n] for n in rest]
         return [For(LoopKind.SERIAL, k, op.initial[place], stop, args, initial, body, made, op.at), leave]
+
+    def gathered(self, region: Region, loop: While) -> list[int]:
+        """Let all ways to the next iteration meet at the end of a region. The values that it begins with."""
+        own = self.program.new_label()
+        for part in all_regions(region):
+            if isinstance(end := part[-1], Again) and end.target == loop.label:
+                part[-1] = Break(own, end.values, end.at)
+        values = [self.program.copy(arg) for arg in loop.args]
+        region[:] = [Scope(own, list(region), values, loop.at)]
+        return values
 
     def rotated(self, op: While) -> Region | None:
         """The same where the test is at the end."""

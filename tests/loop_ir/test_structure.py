@@ -12,11 +12,11 @@ from npcompile.backends.cpu.loop_ir.program import compile_program
 from npcompile.tensor_core.loop_ir.flow import flow_of
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.interpreter import interpret
-from npcompile.tensor_core.loop_ir.ops import Cfg, For, If, Program, Scope, While
+from npcompile.tensor_core.loop_ir.ops import Cfg, For, If, Policy, Program, Scope, While
 from npcompile.tensor_core.loop_ir.outcome import Returned
 from npcompile.tensor_core.loop_ir.parser import parse_program
 from npcompile.tensor_core.loop_ir.peel import peel
-from npcompile.tensor_core.loop_ir.pipeline import SCALAR_PASSES, run_passes
+from npcompile.tensor_core.loop_ir.pipeline import PASSES, SCALAR_PASSES, run_passes
 from npcompile.tensor_core.loop_ir.structure import structure
 from npcompile.tensor_core.loop_ir.tidy import tidy
 from npcompile.tensor_core.loop_ir.verifier import verify
@@ -178,3 +178,24 @@ def test_a_loop_that_may_not_run_as_often_stays() -> None:
     tidy(program)
     assert any(isinstance(op, While) for op in walk(program.body))
     assert [run(program, *arguments) for arguments in ARGUMENTS] == wanted
+
+
+def first_below(x: np.ndarray, limit: float, out: np.ndarray) -> None:
+    """The statement after the inner loop stands on two ways to the next iteration."""
+    for i in range(x.shape[0]):
+        found = 0.0
+        for j in range(x.shape[1]):
+            if x[i, j] < limit:
+                found = x[i, j] * 2.0
+                break
+        out[i] = found
+
+
+def test_a_loop_that_several_ways_go_on_with_counts() -> None:
+    x, limit, out = np.array([[3.0, 1.0, 0.0], [3.0, 3.0, 3.0], [0.5, 1.0, 1.0]]), 2.0, np.zeros(3)
+    program = trace(first_below, (x, limit, out), Policy.ABORT).program
+    run_passes(program, passes=PASSES[:4])
+    verify(program)
+    assert not any(isinstance(op, While) for op in walk(program.body))
+    interpret(program, (x, limit, out))
+    assert out.tolist() == [2.0, 0.0, 1.0]
