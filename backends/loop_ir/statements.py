@@ -6,6 +6,7 @@ While's at the end of its body. An exit is a label at the end of the function, w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from npcompile.backends.loop_ir import parallel
@@ -113,7 +114,7 @@ class Statements:
         self.lines.append(CText(self.target.helpers))
         self.types()
         self.lines += self.functions
-        self.lines.append(CText(self.target.function))
+        self.lines += self.head()
         self.declarations(self.values())
         self.lines += body
         for way in sorted(self.used):
@@ -124,6 +125,9 @@ class Statements:
 
     def line(self, template: str, *parts: CText | int) -> None:
         self.lines.append(c(template, *parts))
+
+    def head(self) -> Iterable[CText]:
+        return [CText(self.target.function)]
 
     def types(self) -> None:
         for rank in sorted({kind.rank for kind in self.program.types if isinstance(kind, Memref)}):

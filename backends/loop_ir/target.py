@@ -114,6 +114,16 @@ NPC_INLINE double npc_zero_or_divide(double a, double b) { return a == 0 ? a : a
 NPC_INLINE double npc_sign(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x == 0 ? 0.0 : x; }
 NPC_INLINE npc_i64 npc_least(npc_i64 a, npc_i64 b) { return a < b ? a : b; }
 NPC_INLINE npc_i64 npc_span(npc_i64 a, npc_i64 b) { return a < b ? b - a : 0; }
+struct npc_extent { char* first; char* end; };
+NPC_INLINE struct npc_extent npc_extent(char* data, int rank, const npc_i64* n, const npc_i64* s, npc_i64 size) {
+  struct npc_extent e = {data, data + size};
+  for (int axis = 0; axis < rank; axis++) {
+    if (n[axis] == 0) { e.end = e.first = data; return e; }
+    if (s[axis] < 0) e.first += (n[axis] - 1) * s[axis]; else e.end += (n[axis] - 1) * s[axis];
+  }
+  return e;
+}
+NPC_INLINE int npc_apart(struct npc_extent a, struct npc_extent b) { return a.end <= b.first || b.end <= a.first; }
 """
 
 

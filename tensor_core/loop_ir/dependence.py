@@ -6,6 +6,7 @@ are the same in each iteration. Of two arrays it is asked when the program runs 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,13 +68,13 @@ def fresh_of(program: Program) -> Fresh:
     )
 
 
-def pairs_apart(loop: For, program: Program, places: Ranges, fresh: Fresh) -> list[tuple[int, int]]:
-    """The pairs of arrays that must be apart, so that no iteration sees what another stores.
+def pairs_apart(loop: For, program: Program, places: Ranges, fresh: Fresh, own: Container[int] = ()) -> list[tuple[int, int]]:
+    """The pairs of arrays that must be apart, so that no iteration sees what another stores. `own`: those of one iteration.
 
     Raises Declined where one does, whatever the arrays are.
     """
     ops = walk(loop.body)
-    accesses = [op for op in ops if isinstance(op, Load | Store)]
+    accesses = [op for op in ops if isinstance(op, Load | Store) and op.array not in own]
     inside = {value for op in ops for value in (*results(op), *inner(op))}  # without the loop's own index
     if any(op.array in inside for op in accesses):
         raise Declined("an array that is another one from iteration to iteration")

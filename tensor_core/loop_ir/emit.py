@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from npcompile.tensor_core.loop_ir.ops import Constant, Disjoint, Let, Op, Place, Program, Region
 from npcompile.tensor_core.loop_ir.types import BOOL, INT, Type
 
-INTEGERS = ("add", "subtract", "multiply", "floor_divide", "span", "clip_bound", "least")
+INTEGERS = ("add", "subtract", "multiply", "floor_divide", "remainder", "span", "clip_bound", "least")
 KINDS: dict[str, Type] = {
     **dict.fromkeys(INTEGERS, INT),
     **dict.fromkeys(("less", "greater_equal", "less_equal", "logical_and", "is_index"), BOOL),

@@ -16,6 +16,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     OF_STRUCTURED,
     TERMINATORS,
     Again,
+    Alloc,
     Block,
     Break,
     Cfg,
@@ -27,6 +28,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     If,
     LoopKind,
     Op,
+    Policy,
     Poll,
     Program,
     Region,
@@ -38,6 +40,9 @@ from npcompile.tensor_core.loop_ir.ops import (
 )
 
 __all__ = ["Invalid", "Rule", "Stage", "stage_of", "verify"]
+
+
+ABORTING = (*SPECULATED, Check, SideExit, Alloc)  # ops of iterations that run at once, where a caller undoes all of them
 
 
 class Stage(Enum):
@@ -52,6 +57,8 @@ def stage_of(program: Program) -> Stage:
 def verify(program: Program) -> None:
     """Raises Invalid, which names the rule, where a program breaks one of docs/loop-ir.md's rules."""
     verifier = Verifier(program)
+    if program.policy is Policy.ABORT:
+        verifier.parallel = ABORTING
     for param in program.params:
         verifier.define(param.value)
     verifier.region(program.body, ())
@@ -75,6 +82,7 @@ class Verifier:
     visible: set[int] = field(default_factory=set)
     states: set[int] = field(default_factory=set)  # that are visible
     inside_cfg: bool = False
+    parallel: tuple[type[Op], ...] = SPECULATED  # ops that iterations which run at once may hold
 
     def define(self, value: int) -> None:
         if value in self.defined:
@@ -115,7 +123,7 @@ class Verifier:
                     self.scoped(part, (), (*without_yield(targets), arm))
             case For():
                 self.agree(op.initial, op.args, op)
-                if op.kind is LoopKind.PARALLEL and (op.args or not all(isinstance(x, SPECULATED) for x in walk(op.body))):
+                if op.kind is LoopKind.PARALLEL and (op.args or not all(isinstance(x, self.parallel) for x in walk(op.body))):
                     raise Invalid(Rule.PARALLEL, str(op))
                 self.scoped(op.body, inner(op), (*without_yield(targets), Target(Yield, -1, op.args)))
                 self.agree(op.args, op.results, op)

@@ -10,6 +10,7 @@ collect_ignore: list[str] = []
 if importlib.util.find_spec("triton") is None:
     names = "primitives random_graphs kernels programs compile device workers graphs tuning tensors calls control library"
     names += " scatters forms loops complex random_calls factorizations bfloat16 kernel_corpus python_loops special_functions"
+    names += " loop_text loop_calls"
     collect_ignore += [f"test_{name}.py" for name in names.split()]
 
 

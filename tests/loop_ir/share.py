@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.programs.families import PROGRAMS
-from npcompile.backends.cuda.loop_ir.program import cuda_source
+from npcompile.backends.cuda.loop_ir.program import cuda_program
 from npcompile.backends.loop_ir import target
 from npcompile.loop_gradients import differentiated, has_loops
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import Policy, Program
-from npcompile.tensor_core.loop_ir.pipeline import SCALAR_PASSES, run_passes
+from npcompile.tensor_core.loop_ir.pipeline import run_passes
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.native_loops.generate import draw_program
@@ -69,9 +69,7 @@ def derivative(function: FunctionType, arguments: Sequence[Any]) -> None:
 
 
 def on_cuda(function: FunctionType, arguments: Sequence[Any]) -> None:
-    program = trace(function, arguments, Policy.ABORT).program
-    run_passes(program, passes=SCALAR_PASSES)
-    cuda_source(program)
+    cuda_program(trace(function, arguments, Policy.ABORT).program)
 
 
 WAYS: dict[str, Callable[[FunctionType, Sequence[Any]], None]] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from npcompile.backends.cuda.loop_ir.nvrtc import Refused, compile_cubin
-from npcompile.backends.cuda.loop_ir.program import cuda_source
+from npcompile.backends.cuda.loop_ir.program import cuda_program
 from npcompile.backends.loop_ir.target import Unsupported
-from npcompile.tensor_core.loop_ir.pipeline import SCALAR_PASSES, run_passes
+from npcompile.tensor_core.loop_ir.ops import Policy
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.programs import CASES, NAMES, Case
 
@@ -16,21 +16,18 @@ pytest.importorskip("nvidia.cuda_nvrtc", reason="nvidia-cuda-nvrtc-cu12 is not i
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_programs_compile_for_a_device(case: Case) -> None:
-    program = trace(case.function, case.arguments[0]()).program
-    for _ in ("in blocks", "structured"):
-        if case.prints_on_cuda:
-            source, _ = cuda_source(program)
-            assert compile_cubin(source, 90)[:4] == b"\x7fELF"
-        else:
-            with pytest.raises(Unsupported, match="lists that grow"):
-                cuda_source(program)
-        run_passes(program, passes=SCALAR_PASSES)
+    program = trace(case.function, case.arguments[0](), Policy.ABORT).program
+    if case.prints_on_cuda:
+        assert compile_cubin(cuda_program(program).source, 90)[:4] == b"\x7fELF"
+    else:
+        with pytest.raises(Unsupported, match="lists that grow"):
+            cuda_program(program)
 
 
 def test_a_refusal_says_where() -> None:
     case = CASES[NAMES.index("crossings")]
     with pytest.raises(Unsupported) as caught:
-        cuda_source(trace(case.function, case.arguments[0]()).program)
+        cuda_program(trace(case.function, case.arguments[0](), Policy.ABORT).program)
     assert caught.value.line == case.function.__code__.co_firstlineno + 1
 
 

@@ -48,16 +48,6 @@ NPC_INLINE void npc_clear_flags(void) {{ feclearexcept(FE_ALL_EXCEPT); }}
 #define NPC_PIN(x) __asm__ volatile("" : : "g"(x))
 #define NPC_HIDE(x) __asm__("" : "+g"(x))
 #endif
-struct npc_extent {{ char* first; char* end; }};
-NPC_INLINE struct npc_extent npc_extent(char* data, int rank, const npc_i64* n, const npc_i64* s, npc_i64 size) {{
-  struct npc_extent e = {{data, data + size}};
-  for (int axis = 0; axis < rank; axis++) {{
-    if (n[axis] == 0) {{ e.end = e.first = data; return e; }}
-    if (s[axis] < 0) e.first += (n[axis] - 1) * s[axis]; else e.end += (n[axis] - 1) * s[axis];
-  }}
-  return e;
-}}
-NPC_INLINE int npc_apart(struct npc_extent a, struct npc_extent b) {{ return a.end <= b.first || b.end <= a.first; }}
 NPC_INLINE unsigned npc_hardware(npc_i64 errors) {{
   return (errors & 1 ? NPC_DIVIDE : 0) | (errors & 2 ? NPC_OVER : 0) |
     (errors & 4 ? NPC_UNDER : 0) | (errors & 8 ? NPC_INVALID : 0);

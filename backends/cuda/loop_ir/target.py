@@ -1,7 +1,6 @@
 """CUDA C++ as NVRTC takes it: no GNU builtins, no floating-point flags, memory from what the host has set aside.
 
-One thread runs the program. A way out stores its number in the status word, and what was written is restored by who called.
-Where the memory does not suffice that number is -1: the host sets aside more.
+A grid of threads runs the program. What a way out hands over is stored by the first thread; who called restores what was written.
 """
 
 from __future__ import annotations
@@ -34,22 +33,36 @@ NPC_INLINE double npc_dot(const char* x, npc_i64 n, npc_i64 sx, const char* y, n
   for (npc_i64 i = 0; i < n; ++i) s += *(const double*)(x + i * sx) * *(const double*)(y + i * sy);
   return s;
 }}
-NPC_INLINE char* npc_take(char** arena, npc_i64* room, npc_i64 bytes, int zeroed) {{
-  char* const taken = *arena;
-  bytes = (bytes + 15) & ~15LL;
-  if (bytes > *room) return 0;
-  *arena += bytes; *room -= bytes;
-  if (zeroed) for (npc_i64 i = 0; i < bytes; i += 8) *(npc_i64*)(taken + i) = 0;
-  return taken;
-}}
+/* Memory for an array of all threads, which they all take alike. */
 #define NPC_ALLOCATE(a, kind, rank, bytes, zeroed) {{ \\
-  a.data = npc_take(&arena, &room, bytes, zeroed); \\
-  if (!a.data) {{ *status = -1; return; }} \\
-  a.owner = (npc_i64)a.data; a.is_view = 0; }}
-#define NPC_POLL(label)
-#define NPC_LEAVE(number) {{ *status = number; return; }}
+  const npc_i64 taken = ((bytes) + 15) & ~15LL; \\
+  if (taken > room) {{ if (npc_thread == 0) status[NPC_WAY].i = NPC_NO_ROOM; return; }} \\
+  a.data = arena; a.owner = (npc_i64)arena; a.is_view = 0; \\
+  arena += taken; room -= taken; \\
+  if (zeroed) for (npc_i64 k = 8 * npc_thread; k < taken; k += 8 * npc_threads) *(npc_i64*)(a.data + k) = 0; }}
+/* The words of the status: has an iteration failed?, blocks at the barrier, how often all were there, had one failed then?, way. */
+enum {{ NPC_FAILED, NPC_ARRIVED, NPC_TIMES, NPC_HAD_FAILED, NPC_WAY, NPC_STATUS_WORDS, NPC_NO_ROOM = -1 }};
+/* All threads of the grid meet: what was stored before is seen after. Has an iteration failed? All get one answer. */
+NPC_INLINE int npc_meet(npc_word* status) {{
+  int failed = 0;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {{
+    volatile npc_i64* const words = (volatile npc_i64*)status;
+    unsigned long long* const counts = (unsigned long long*)status;
+    const npc_i64 times = words[NPC_TIMES];
+    if (atomicAdd(counts + NPC_ARRIVED, 1ULL) == gridDim.x - 1) {{
+      words[NPC_HAD_FAILED] = words[NPC_FAILED];
+      words[NPC_ARRIVED] = 0;
+      __threadfence();
+      atomicAdd(counts + NPC_TIMES, 1ULL);
+    }} else {{
+      while (words[NPC_TIMES] == times) {{}}
+    }}
+    __threadfence();
+    failed = words[NPC_HAD_FAILED] != 0;
+  }}
+  return __syncthreads_or(failed);
+}}
 """
-FUNCTION: Final = """extern "C" __global__
-void npc_loop(const npc_word* in, npc_word* out, npc_i64* status, char* arena, npc_i64 room) {
-  if (blockIdx.x | threadIdx.x) return;"""
-CUDA: Final = Target("CUDA", HELPERS, FUNCTION, {}, False, frozenset([Ability.ALLOCATE]))
+CUDA: Final = Target("CUDA", HELPERS, "", {}, False, frozenset([Ability.ALLOCATE]))

@@ -1,0 +1,219 @@
+"""A program of loops on a device: one kernel on arrays of the device. What it has written when it fails is put back."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from npcompile.backends.cuda.loop_ir.grid import THREADS
+from npcompile.backends.cuda.loop_ir.program import CudaProgram
+from npcompile.backends.device_arrays import ArrayKind, bounds
+from npcompile.backends.loop_ir.exits import Leaf, Way, words_of
+from npcompile.backends.overlap import overlaps_itself
+from npcompile.tensor_core.loop_ir.activity import activity_of
+from npcompile.tensor_core.loop_ir.foreknown import Foreknown, Shape, before_loops, given
+from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.ops import Alloc, For, LoopKind, Program
+from npcompile.tensor_core.loop_ir.outcome import Datum, Made, made
+from npcompile.tensor_core.loop_ir.rows import Number
+from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, TupleOf, Use
+from npcompile.tensor_core.loop_ir.types import DTYPES, Kind, Memref, Scalar
+
+FAILED, WAY, STATUS_WORDS, NO_ROOM = 0, 4, 5, -1  # of the status, as target.py has them
+FEW_THREADS = 32  # of a block, where there is little to do
+MOST_BLOCKS = 1 << 20
+LEAST_ROOM, MOST_ROOM = 1 << 20, 1 << 33  # bytes for arrays whose sizes nobody knows before
+MOST_OWN = 1 << 31  # bytes for the own arrays of all threads
+NUMBERS: dict[Kind, Callable[[Any], Number]] = {
+    Kind.BOOL: bool,
+    Kind.INT: int,
+    Kind.FLOAT: float,
+    Kind.B1: np.bool_,
+    Kind.I64: np.int64,
+    Kind.F64: np.float64,
+}
+
+
+class LoopKernel(Protocol):
+    """The kernel `npc_loop` in the memory of a device."""
+
+    processors: int  # that blocks run on
+
+    def resident(self, threads: int) -> int: ...  # how many blocks of so many threads run at once
+    def __call__(self, blocks: int, threads: int, words: Sequence[int], /) -> None: ...  # on the current stream
+
+
+class Refused(Exception):
+    """A program does not run for these arguments on the device; nothing is changed."""
+
+
+@dataclass(slots=True, eq=False)
+class DeviceLoop:
+    """`DeviceLoop(program, device, kernel, kind)(arguments)` gives what the function gives. Raises Refused."""
+
+    cuda: CudaProgram
+    device: Any
+    kernel: LoopKernel
+    kind: ArrayKind
+    written: list[bool] = field(init=False)  # which params may be stored to
+    direct: Way | None = field(init=False)  # how it ends, where nobody has to ask
+    room: int = LEAST_ROOM
+
+    def __post_init__(self) -> None:
+        program, text = self.program, self.cuda.text
+        activity = activity_of(program, [])
+        params = [param.value for param in program.params]
+        self.written = [isinstance(program.types[v], Memref) and activity.is_written(v) for v in params]
+        ways = [text.ways.found[number] for number in set(text.ways.of_return.values())]
+        is_known = len(ways) == 1 and is_of(ways[0].stack[0], params)
+        self.direct = ways[0] if is_known and not text.fails and not text.allocates else None
+
+    @property
+    def program(self) -> Program:
+        return self.cuda.program
+
+    def __call__(self, arguments: Sequence[Any]) -> Made:
+        self.refuse_shared(arguments)
+        known = before_loops(self.program, given(self.program, [said_of(x) for x in arguments]))
+        blocks, threads = self.shape(known)
+        own = self.own(known, blocks * threads)
+        with self.device.use():
+            while True:
+                saved = self.saved(arguments)
+                arena = self.memory(self.arena_size(known)) if self.cuda.text.allocates else None
+                status = self.device.zeros(STATUS_WORDS + self.cuda.text.ways.words, np.dtype(np.int64))
+                self.launch(blocks, threads, status, arena, own, arguments)
+                if self.direct is not None:
+                    return made(self.direct.stack[0], self.params(arguments))
+                words = np.empty(status.shape, status.dtype)
+                self.device.download(status, words)
+                number = int(words[WAY])
+                if not words[FAILED] and number - 1 in self.cuda.text.ways.of_return.values():
+                    return self.result(self.cuda.text.ways.found[number - 1], words[STATUS_WORDS:], arguments, arena)
+                for x, copy in saved:
+                    x[...] = copy
+                if words[FAILED] or number != NO_ROOM:
+                    raise Refused("a check failed")
+                self.room *= 8
+                if self.room > MOST_ROOM:
+                    raise Refused("it makes too many arrays")
+
+    # --- before
+
+    def refuse_shared(self, arguments: Sequence[Any]) -> None:
+        """Arrays that are stored to share no memory with others, nor with themselves."""
+        arrays = [(x, is_written) for x, is_written in zip(arguments, self.written) if isinstance(x, self.kind.type)]
+        spans = [bounds(x, self.kind) for x, _ in arrays]
+        for k, (x, is_written) in enumerate(arrays):
+            if is_written and overlaps_itself(x):
+                raise Refused("an array that overlaps itself")
+            for other in range(k):
+                if (is_written or arrays[other][1]) and spans[k][0] < spans[other][1] and spans[other][0] < spans[k][1]:
+                    raise Refused("arrays that share memory")
+
+    def shape(self, known: Foreknown) -> tuple[int, int]:
+        """Blocks and threads: a thread for each iteration, on as many processors as there are."""
+        loops = [op for op in walk(self.program.body) if isinstance(op, For) and op.kind is LoopKind.PARALLEL]
+        counts = [known.count(op) for op in loops]
+        known_counts = [count for count in counts if count is not None]
+        are_known = len(known_counts) == len(counts)
+        most = max([1, *known_counts]) if are_known else self.kernel.resident(THREADS) * THREADS
+        threads = FEW_THREADS
+        while threads < THREADS and threads * self.kernel.processors < most:
+            threads *= 2
+        blocks = -(-most // threads)
+        return min(blocks, self.kernel.resident(threads) if self.cuda.text.meets else MOST_BLOCKS), threads
+
+    def own(self, known: Foreknown, threads: int) -> list[Any]:
+        """Memory for what iterations make, for each thread."""
+        found = []
+        for op in self.cuda.text.own:
+            size = self.bytes_of(op, known)
+            if size is None or size * threads > MOST_OWN:
+                raise Refused("arrays of iterations whose sizes are not known, or that are too large")
+            found.append(self.memory(size * threads))
+        return found
+
+    def bytes_of(self, op: Alloc, known: Foreknown) -> int | None:
+        kind = self.program.types[op.result]
+        assert isinstance(kind, Memref), kind
+        sizes = [size for size in known.sizes(op.sizes) if size is not None]
+        return math.prod(sizes) * DTYPES[kind.element].itemsize if len(sizes) == kind.rank else None
+
+    def arena_size(self, known: Foreknown) -> int:
+        """Of all arrays that are made outside of parallel loops, as far as that is known."""
+        own = {op.result for op in self.cuda.text.own}
+        first = {op.result for op in self.program.body if type(op) is Alloc}
+        made = [op for op in walk(self.program.body) if type(op) is Alloc and op.result not in own]
+        sizes = [self.bytes_of(op, known) for op in made if op.result in first]
+        is_known = len(sizes) == len(made) and None not in sizes
+        total = sum((size + 15) & ~15 for size in sizes if size is not None)
+        return total if is_known else total + self.room
+
+    def memory(self, size: int) -> Any:
+        return self.device.empty([max(size, 16)], np.dtype(np.uint8), [1])
+
+    def saved(self, arguments: Sequence[Any]) -> list[tuple[Any, Any]]:
+        """Arrays that may be stored to, and copies of them, where the program may fail."""
+        if self.direct is not None or not (self.cuda.text.fails or self.cuda.text.allocates):
+            return []
+        return [(x, self.device.attempt(x.copy)) for x, is_written in zip(arguments, self.written) if is_written]
+
+    def launch(self, blocks: int, threads: int, status: Any, arena: Any, own: list[Any], arguments: Sequence[Any]) -> None:
+        address = self.device.address
+        room = (0, 0) if arena is None else (address(arena), arena.size)
+        words = [address(status), *room, *map(address, own)]
+        for x, param in zip(arguments, self.program.params):
+            words += self.words(x, param.value)
+        self.kernel(blocks, threads, words)
+
+    def words(self, x: Any, value: int) -> list[int]:
+        kind = self.program.types[value]
+        if isinstance(kind, Memref):
+            return [self.device.address(x), 0, 0, *x.shape, *x.strides]
+        assert isinstance(kind, Scalar), kind
+        return [struct.unpack("q", struct.pack("d", x))[0] if kind.kind in (Kind.FLOAT, Kind.F64) else int(x)]
+
+    # --- after
+
+    def params(self, arguments: Sequence[Any]) -> dict[int, Any]:
+        return {param.value: x for param, x in zip(self.program.params, arguments)}
+
+    def result(self, way: Way, words: np.ndarray, arguments: Sequence[Any], arena: Any) -> Made:
+        values: dict[int, Datum] = {leaf.value: self.datum(leaf, words, arguments, arena) for leaf in way.leaves}
+        return made(way.stack[0], values)
+
+    def datum(self, leaf: Leaf, words: np.ndarray, arguments: Sequence[Any], arena: Any) -> Any:
+        mine = words[leaf.word : leaf.word + words_of(leaf.kind)]
+        if isinstance(leaf.kind, Scalar):
+            kind = leaf.kind.kind
+            return NUMBERS[kind](mine.view(np.float64)[0] if kind in (Kind.FLOAT, Kind.F64) else mine[0])
+        assert isinstance(leaf.kind, Memref), leaf
+        data, owner, is_view, *layout = map(int, mine)
+        if 0 <= owner < len(arguments) and not is_view:
+            return arguments[owner]
+        rank = leaf.kind.rank
+        base = arguments[owner] if 0 <= owner < len(arguments) else arena
+        offset = data - self.device.address(base)
+        return self.kind.view(base, offset, tuple(layout[:rank]), DTYPES[leaf.kind.element], tuple(layout[rank:]))
+
+
+def is_of(recipe: Recipe, params: Sequence[int]) -> bool:
+    """Is it made of arguments and constants alone?"""
+    match recipe:
+        case Fixed():
+            return True
+        case Use(value):
+            return value in params
+        case TupleOf(items):
+            return all(is_of(item, params) for item in items)
+    return False
+
+
+def said_of(x: Any) -> Number | Shape:
+    return x if isinstance(x, bool | int | float | complex | np.generic) else tuple(x.shape)
