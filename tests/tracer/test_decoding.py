@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import npcompile as npc
+from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import decode
 
 
@@ -108,3 +110,31 @@ def test_instructions_are_the_same_everywhere(function):
     assert listed(function)[: len(expected)] == expected
     if function is not enters:  # the rest of which compilers put in one or the other order
         assert len(listed(function)) == len(expected)
+
+
+def decides(x):
+    return any(v > 0 for v in x), all(v > 0 for v in x), tuple(v for v in x)
+
+
+def matches(x):
+    match x:
+        case True:
+            return 1
+        case None:
+            return 2
+    return 3
+
+
+def test_calls_of_built_in_functions_are_calls_everywhere():
+    facts = analyse(decides.__code__)
+    reached = [i for i, depth in zip(facts.instructions, facts.depth) if depth is not None]
+    names = [i.opname for i in reached if i.opname in ("LOAD_GLOBAL", "CALL", "FOR_ITER", "IS_OP", "POP_JUMP_IF_FALSE")]
+    assert names == ["LOAD_GLOBAL", "CALL", "CALL"] * 3
+    compiled = npc.compile(decides)
+    assert compiled([1, -2]) == decides([1, -2]) == (True, False, (1, -2))
+
+
+def test_a_pattern_is_still_asked_for_by_identity():
+    assert [i.opname for i in decode(matches.__code__).instructions].count("IS_OP") >= 1
+    compiled = npc.compile(matches)
+    assert [compiled(x) for x in (True, None, 1)] == [1, 2, 3]

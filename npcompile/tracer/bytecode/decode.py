@@ -24,6 +24,7 @@ from npcompile.tracer.bytecode.opcodes import (
     COMMON_CONSTANTS,
     CONDITIONAL,
     HALVES,
+    IDENTITY_CHECK,
     INTRINSICS,
     NAMES_OF_INTRINSICS,
     NO_FALL_THROUGH,
@@ -268,6 +269,8 @@ class Decoder:
             return size, k + size - 1
         if name == "COPY" and follows == "LOAD_SPECIAL":
             return 1 + len(following), k
+        if name == "COPY" and self.asks_identity(k):
+            return 4 + (following[3] == "NOT_TAKEN"), k + 3
         if name == "MAKE_FUNCTION":
             size = 1
             while self.raw[k + size].name == "SET_FUNCTION_ATTRIBUTE":
@@ -285,12 +288,19 @@ class Decoder:
             size += 1
         return size, main
 
+    def asks_identity(self, k: int) -> bool:
+        """Does the k-th instruction begin the question whether a function is still the built-in one, as 3.14 asks before it inlines?"""
+        asked = self.raw[k + 1 : k + 4]
+        return tuple(r.name for r in asked) == IDENTITY_CHECK and callable(COMMON_CONSTANTS[asked[0].arg])
+
     def parts(self, k: int, size: int, main: int) -> list[Part]:
         """What the instructions of a group are."""
         group = self.raw[k : k + size]
         first, r = group[0], self.raw[main]
         raw = tuple((each.opcode, each.arg) for each in group)
         name, arg = r.name, r.arg
+        if first.name == "COPY" and main > k:  # `any(v > 0 for v in x)`: go to the call, as earlier versions do
+            return [Part("JUMP", 0, None, 0, ((dis.opmap["JUMP_FORWARD"], 0),))]
         if name in HALVES:
             return [self.local(half, opcode, slot) for (half, opcode), slot in zip(HALF_OPCODES[name], (arg >> 4, arg & 15))]
         if r.opcode in OF_LOCALS:

@@ -53,6 +53,8 @@ OR_POP: Final = {
     "JUMP_IF_TRUE_OR_POP": ("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE"),
     "JUMP_IF_FALSE_OR_POP": ("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE"),
 }
+# After COPY: is this function still the built-in one? If so, a loop inlined after the question replaces the call at its target.
+IDENTITY_CHECK: Final = ("LOAD_COMMON_CONSTANT", "IS_OP", "POP_JUMP_IF_FALSE")
 INTRINSICS: Final = {
     "INTRINSIC_STOPITERATION_ERROR": "STOPITERATION_ERROR",
     "INTRINSIC_UNARY_POSITIVE": "UNARY_POSITIVE",

@@ -521,6 +521,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     "STORE_ATTR": attributes.store_attr,
     "MAKE_FUNCTION": comprehensions.make_function,
     "LIST_APPEND": comprehensions.list_append,
+    "RETURN_GENERATOR": comprehensions.return_generator,
     "YIELD_VALUE": comprehensions.yield_value,
     "RETURN_VALUE": inlining.return_value,
     "IS_OP": objects.is_op,
