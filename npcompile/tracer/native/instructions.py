@@ -299,7 +299,7 @@ def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     second, first = b.pop(), b.pop()
     function, null = (second, first) if isinstance(first, Null) else (first, second)
     if isinstance(first, Nested) and not isinstance(second, Null):  # its argument is where methods have their object
-        function, arguments = first, [second, *arguments]
+        function, arguments = first, [iterator_of(b, second, f"it{len(b.state.stack)}_{i.index}{b.suffix}"), *arguments]
     elif not isinstance(null, Null):
         raise NoForm("a call of a method")
     if isinstance(function, Bound):
@@ -354,6 +354,8 @@ def get_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 
 def iterator_of(b: Blocks, value: Any, name: str, header: int = -1) -> Any:
+    if isinstance(value, Steps | Walk | Together):
+        return value
     if isinstance(value, Items):
         value = as_range(value)
     if isinstance(value, Span):
