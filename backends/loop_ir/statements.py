@@ -143,7 +143,8 @@ class Statements:
             of.setdefault(self.program.types[value], []).append(self.name(value))
         for kind, names in of.items():
             self.line("  {} {};", c_type(kind), joined(", *" if isinstance(kind, List) else ", ", names))
-        self.lines += memory_of([op for op in walk(self.program.body) if set(results(op)) & set(values)])
+        own = set(values)
+        self.lines += memory_of([op for op in walk(self.program.body) if not own.isdisjoint(results(op))])
 
     def values(self) -> list[int]:
         found = [param.value for param in self.program.params]

@@ -78,23 +78,37 @@ def pairs_apart(loop: For, program: Program, places: Ranges, fresh: Fresh, own: 
     inside = {value for op in ops for value in (*results(op), *inner(op))}  # without the loop's own index
     if any(op.array in inside for op in accesses):
         raise Declined("an array that is another one from iteration to iteration")
+    touched: dict[int, dict[tuple[int, ...], None]] = {}  # array -> the indices there
+    stored: dict[int, dict[tuple[int, ...], None]] = {}
+    for op in accesses:
+        touched.setdefault(op.array, {})[tuple(op.index)] = None
+        if type(op) is Store:
+            stored.setdefault(op.array, {})[tuple(op.index)] = None
     needed: dict[tuple[int, int], None] = {}
-    for store in accesses:
-        if type(store) is not Store:
-            continue
-        for other in accesses:
-            if other.array == store.array:
-                if not never_meet(store.index, other.index, loop.index, inside, places):
-                    raise Declined("iterations that need what others store")
-            elif not isinstance(program.types[other.array], List) and not fresh.are_apart(store.array, other.array):
-                needed[min(store.array, other.array), max(store.array, other.array)] = None
+    for array, indices in stored.items():
+        if not is_divided([*touched[array]], loop.index, inside, places) and not all(
+            never_meet(one, other, loop.index, inside, places) for one in indices for other in touched[array]
+        ):
+            raise Declined("iterations that need what others store")
+        for other in touched:
+            if other != array and not isinstance(program.types[other], List) and not fresh.are_apart(array, other):
+                needed[min(array, other), max(array, other)] = None
     return list(needed)
+
+
+def is_divided(indices: list[tuple[int, ...]], index: int, inside: set[int], places: Ranges) -> bool:
+    """Does each iteration have a part of the array for itself, as all indices along an axis are the same sum with the loop's?"""
+    for along_axis in zip(*indices):
+        form = places.form(along_axis[0])
+        if index in form.factors and inside.isdisjoint(form.factors) and all(places.form(x) == form for x in along_axis):
+            return True
+    return False
 
 
 TWIN: Final = -1  # the atom of a loop's index in another iteration
 
 
-def never_meet(one: list[int], other: list[int], index: int, inside: set[int], places: Ranges) -> bool:
+def never_meet(one: tuple[int, ...], other: tuple[int, ...], index: int, inside: set[int], places: Ranges) -> bool:
     """Are accesses at these indices, in different iterations, always of different elements? One axis is enough to show it."""
     places.bounds[TWIN] = places.bounds[index]
     for a, b in zip(one, other, strict=True):

@@ -46,7 +46,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 )
 from npcompile.tensor_core.loop_ir.report import Declined, Report
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
-from npcompile.tensor_core.loop_ir.speculation import errors_of, outside_loops, slice_of
+from npcompile.tensor_core.loop_ir.speculation import definers_of, errors_of, outside_loops, slice_of
 from npcompile.tensor_core.loop_ir.types import BOOL, INT
 
 WORTH = 40_000 * cost.NANOSECOND  # from which a loop runs on threads
@@ -118,7 +118,7 @@ class Parallelizing:
 
     def slices(self, op: For, inside: list[Op]) -> list[Slice]:
         """Where an iteration stores: at one index along an axis, in all of the other axes."""
-        each_time = outside_loops(op.body)
+        definers = definers_of(outside_loops(op.body))
         own = {value for each in inside for value in (*results(each), *inner(each))}
         found: dict[tuple[int, int, str], Slice] = {}
         for each in inside:
@@ -128,7 +128,7 @@ class Parallelizing:
             if axis < 0:
                 raise Declined("a store whose place is not known before")
             form = self.places.form(each.index[axis])
-            needs = slice_of(each_time, [each.index[axis]])
+            needs = slice_of(definers, [each.index[axis]])
             found[each.array, axis, str(sorted(form.factors.items())) + str(form.constant)] = Slice(
                 each.array, axis, each.index[axis], needs
             )

@@ -105,7 +105,7 @@ class Speculation:
     def stores(self, op: For, inside: Region) -> list[Stored]:
         """The stores to undo, each with the ops that its index needs."""
         each_time = outside_loops(op.body)
-        known = set(map(id, each_time))
+        definers, known = definers_of(each_time), set(map(id, each_time))
         own = {value for each in (op, *inside) for value in (*results(each), *inner(each))}
         found = []
         for each in inside:
@@ -115,7 +115,7 @@ class Speculation:
                 raise Declined("a store in an inner loop")
             if self.program.types[each.value] != F64 or each.array in own:
                 raise Declined("a store into other than numbers of an array from outside")
-            found.append(Stored(each.array, each.index, slice_of(each_time, each.index)))
+            found.append(Stored(each.array, each.index, slice_of(definers, each.index)))
         return found
 
     def buffers(self, loop: Loop) -> list[int]:
@@ -165,17 +165,24 @@ def outside_loops(region: Region) -> list[Op]:
     return found
 
 
-def slice_of(body: list[Op], values: list[int]) -> Region:
-    """The ops of a body that compute these values. They may run where a branch would not be taken: places are inside arrays
-    whether it is or not, as no Check asks."""
-    needed, found = set(values), list[Op]()
-    for each in reversed(body):
-        if needed.intersection(results(each)):
-            if not isinstance(each, Let | Constant | Size) or type(each) is Let and each.op in TRAPS:
-                raise Declined("a store at an index that is read from memory, or divided for")
-            needed.update(uses(each))
-            found.append(each)
-    return found[::-1]
+def definers_of(ops: list[Op]) -> dict[int, tuple[int, Op]]:
+    """Values -> the ops that define them, and where these stand."""
+    return {value: (k, op) for k, op in enumerate(ops) for value in results(op)}
+
+
+def slice_of(definers: dict[int, tuple[int, Op]], values: list[int]) -> Region:
+    """The ops that compute these values. They may run where a branch would not be taken: places are inside arrays whether it is
+    or not, as no Check asks."""
+    pending, found = list(values), dict[int, Op]()
+    while pending:
+        where, each = definers.get(pending.pop(), (-1, None))
+        if each is None or where in found:
+            continue
+        if not isinstance(each, Let | Constant | Size) or type(each) is Let and each.op in TRAPS:
+            raise Declined("a store at an index that is read from memory, or divided for")
+        found[where] = each
+        pending += uses(each)
+    return [found[where] for where in sorted(found)]
 
 
 @dataclass(slots=True)
