@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from npcompile.tensor_core.loop_ir.flow import Flow, flow_of
-from npcompile.tensor_core.loop_ir.forms import RESULTS, USES, all_regions, results, substitute, substitute_all, uses, walk
+from npcompile.tensor_core.loop_ir.forms import RESULTS, SUBSTITUTE, USES, all_regions, substitute_all, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Alloc,
     Branch,
@@ -24,9 +24,9 @@ from npcompile.tensor_core.loop_ir.ops import (
 )
 from npcompile.tensor_core.loop_ir.rows import sets_flags
 from npcompile.tensor_core.loop_ir.states import Literal
-from npcompile.tensor_core.loop_ir.types import F64, List
+from npcompile.tensor_core.loop_ir.types import F64, List, Type
 
-Key: TypeAlias = tuple[str | int | Literal, ...]
+Key: TypeAlias = tuple[str | int | Type, ...]
 
 
 def simplify(program: Program) -> int:
@@ -131,9 +131,11 @@ def thread_jumps(cfg: Cfg, flow: Flow) -> bool:
     The end of an iteration stays: an inner loop ends there. So does a block whose arguments are read where it dominates.
     """
     jumps = {block.label: block.ops[0] for block in cfg.blocks if isinstance(block.ops[0], Jump)}
-    read = {value for block in cfg.blocks if block.label not in jumps for op in block.ops for value in uses(op)}
-    read |= {value for label, jump in jumps.items() for value in jump.args if value not in flow.blocks[label].args}
     onward = [label for label, jump in jumps.items() if flow.number[jump.target] > flow.number[label]]
+    if not onward:
+        return False
+    read = {value for block in cfg.blocks if block.label not in jumps for op in block.ops for value in USES[type(op)](op)}
+    read |= {value for label, jump in jumps.items() for value in jump.args if value not in flow.blocks[label].args}
     empty = {label: flow.blocks[label] for label in onward if not read.intersection(flow.blocks[label].args)}
     if not empty:
         return False
@@ -159,7 +161,7 @@ def thread_jumps(cfg: Cfg, flow: Flow) -> bool:
 
 # --- equal ops
 
-FOLDED = {Constant, Let, Size, Alloc}
+FOLDED: Final = (Let, Constant, Size, Alloc)
 
 
 @dataclass(slots=True)
@@ -181,57 +183,55 @@ class Numbering:
 
     def block(self, ops: Region, known: dict[Key, int]) -> dict[Key, int]:
         kept: Region = []
+        new = self.new
         for op in ops:
-            if self.new:
-                substitute(op, self.new)
-            if type(op) not in FOLDED:
+            if new:
+                SUBSTITUTE[type(op)](op, new)
+            if not isinstance(op, FOLDED):
                 kept.append(op)
                 continue
-            (result,) = results(op)
-            found = self.folded(op)
+            result, found = op.result, self.folded(op)
             if found is None and (key := self.key(op)) is not None:
                 found = known.setdefault(key, result)
             if found is None or found == result:
                 kept.append(op)
             else:
-                self.new[result] = found
+                new[result] = found
         ops[:] = kept
         return known
 
     def folded(self, op: Op) -> int | None:
         """An older value that this op's result equals."""
-        match op:
-            case Let():
-                return self.folded_let(op)
-            case Constant(result, value):
-                self.constants[result] = value
-            case Alloc(result):
-                self.allocs[result] = op
-            case Size(_, array, axis) if array in self.allocs:
-                return self.allocs[array].sizes[axis]
+        if isinstance(op, Let):
+            return self.folded_let(op)
+        if isinstance(op, Constant):
+            self.constants[op.result] = op.value
+        elif isinstance(op, Alloc):
+            self.allocs[op.result] = op
+        elif isinstance(op, Size) and op.array in self.allocs:
+            return self.allocs[op.array].sizes[op.axis]
         return None
 
     def folded_let(self, op: Let) -> int | None:
-        match op.op:
-            case "to_f64" if self.program.types[op.args[0]] == F64:
-                return op.args[0]
-            case "add" if self.is_zero(op.args[0]):
-                return op.args[1]
-            case "add" | "subtract" if self.is_zero(op.args[1]):
-                return op.args[0]
+        name, args = op.op, op.args
+        if name == "to_f64" and self.program.types[args[0]] == F64:
+            return args[0]
+        if name == "add" and self.is_zero(args[0]):
+            return args[1]
+        if (name == "add" or name == "subtract") and self.is_zero(args[1]):
+            return args[0]
         return None
 
     def is_zero(self, value: int) -> bool:
         return type(found := self.constants.get(value)) is int and found == 0
 
     def key(self, op: Op) -> Key | None:
-        match op:
-            case Let(result, name, args):
-                return None if sets_flags(name, self.program.types[result]) else (name, *args)
-            case Constant(result, value):
-                return ("constant", str(self.program.types[result]), repr(value))
-            case Size(_, array, axis) if not isinstance(self.program.types[array], List):
-                return ("size", array, axis)
+        if isinstance(op, Let):
+            return None if may_flag(self.program, op) else (op.op, *op.args)
+        if isinstance(op, Constant):
+            return ("constant", self.program.types[op.result], repr(op.value))
+        if isinstance(op, Size) and not isinstance(self.program.types[op.array], List):
+            return ("size", op.array, op.axis)
         return None
 
 
@@ -241,7 +241,7 @@ def may_flag(program: Program, op: Let) -> bool:
 
 # --- ops that nobody reads
 
-PURE = {Constant, Let, Size, Load, View, Alloc, NewList}
+PURE: Final = (Let, Constant, Load, Size, View, Alloc, NewList)
 
 
 def drop_unused(program: Program, region: Region, is_reported: bool = True) -> int:
@@ -251,12 +251,10 @@ def drop_unused(program: Program, region: Region, is_reported: bool = True) -> i
     """
     needed: set[int] = set()
     unused: set[int] = set()  # ids: ops are compared by what they hold
-
     for op in reversed(walk(region)):  # a value is defined before it is used, also where blocks are in their order
-        kind = type(op)
-        is_noted = is_reported and isinstance(op, Let) and may_flag(program, op)
-        if kind not in PURE or needed.intersection(RESULTS[kind](op)) or is_noted:
-            needed.update(USES[kind](op))
+        is_kept = not isinstance(op, PURE) or op.result in needed
+        if is_kept or is_reported and isinstance(op, Let) and may_flag(program, op):
+            needed.update(USES[type(op)](op))
         else:
             unused.add(id(op))
     if unused:
