@@ -14,7 +14,7 @@ from npcompile.backends.loop_ir.c_text import CText, c, joined
 from npcompile.backends.loop_ir.c_values import c_type, extent, handed_over, literal, memory_of, room, taken
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.target import C_TYPES, ELEMENT_TYPES, Ability, Target, Unsupported, primitive, vector_helpers
-from npcompile.tensor_core.loop_ir.forms import REGIONS, inner, results, uses, walk
+from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, inner, results, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     FP_ERRORS,
     Again,
@@ -97,6 +97,8 @@ class Statements:
     is_parallel: bool = False  # are the iterations of such a loop being printed?
     names: dict[int, CText] = field(default_factory=dict)
     lines: list[CText] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)  # all of them
+    with_memory: list[Alloc | Room | Scratch] = field(default_factory=list)  # those that keep memory of their own
 
     reports: bool = True  # are flags looked at after this?
     last_look: Op | None = None  # at flags, in the outermost region: what is behind it is not reported
@@ -106,7 +108,9 @@ class Statements:
     def unit(self) -> list[CText]:
         if self.program.policy is Policy.ABORT:
             self.last_look = next((op for op in reversed(self.program.body) if isinstance(op, FpCheck)), None)
-        self.reports &= any(isinstance(op, FpCheck) for op in walk(self.program.body))
+        self.ops = walk(self.program.body)
+        self.with_memory = [op for op in self.ops if isinstance(op, (Alloc, Room, Scratch))]
+        self.reports &= any(type(op) is FpCheck for op in self.ops)
         self.params()
         self.region(self.program.body)
         self.undoing()
@@ -144,12 +148,14 @@ class Statements:
         for kind, names in of.items():
             self.line("  {} {};", c_type(kind), joined(", *" if isinstance(kind, List) else ", ", names))
         own = set(values)
-        self.lines += memory_of([op for op in walk(self.program.body) if not own.isdisjoint(results(op))])
+        self.lines += memory_of([op for op in self.with_memory if op.result in own])
 
     def values(self) -> list[int]:
         found = [param.value for param in self.program.params]
-        for op in walk(self.program.body):
-            found += [*results(op), *(inner(op) if type(op) in REGIONS else ())]
+        for op in self.ops:
+            found += RESULTS[type(op)](op)
+            if type(op) in REGIONS:
+                found += inner(op)
             if isinstance(op, Cfg):
                 found += [arg for block in op.blocks for arg in block.args]
         return list(dict.fromkeys(found))

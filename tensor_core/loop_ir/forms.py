@@ -162,8 +162,8 @@ def walk(region: Region) -> list[Op]:
     found: list[Op] = []
     for op in region:
         found.append(op)
-        if type(op) in REGIONS:
-            for part in regions(op):
+        if (read := REGIONS.get(type(op))) is not None:
+            for part in read(op):
                 found += walk(part)
     return found
 

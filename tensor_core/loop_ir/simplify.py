@@ -213,13 +213,13 @@ class Numbering:
         return None
 
     def folded_let(self, op: Let) -> int | None:
-        name, args = op.op, op.args
-        if name == "to_f64" and self.program.types[args[0]] == F64:
-            return args[0]
-        if name == "add" and self.is_zero(args[0]):
-            return args[1]
-        if (name == "add" or name == "subtract") and self.is_zero(args[1]):
-            return args[0]
+        match op.op:
+            case "to_f64" if self.program.types[op.args[0]] == F64:
+                return op.args[0]
+            case "add" if self.is_zero(op.args[0]):
+                return op.args[1]
+            case "add" | "subtract" if self.is_zero(op.args[1]):
+                return op.args[0]
         return None
 
     def is_zero(self, value: int) -> bool:

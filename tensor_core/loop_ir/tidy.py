@@ -48,11 +48,13 @@ class Tidier:
         return value
 
     def region(self, region: Region) -> None:
-        for op in list(region):
-            if isinstance(op, Let) and op.op == "less":
-                self.lets[op.result] = op
-            for part in regions(op):
-                self.tested(op, part)
+        for op in region:
+            if type(op) is Let:
+                if op.op == "less":
+                    self.lets[op.result] = op
+            else:
+                for part in regions(op):
+                    self.tested(op, part)
         k = 0
         while k < len(region):
             op = region[k]

@@ -14,6 +14,8 @@ import numpy as np
 class Kind(Enum):
     """What a scalar is to the user. The value is the name in printed programs."""
 
+    __hash__ = object.__hash__  # Enum's is a function of Python's, and passes look types up all the time
+
     BOOL = "bool"  # Python's
     INT = "int"  # Python's, held in a signed 64-bit word: every op that may leave it stands after a Check
     FLOAT = "float"
