@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.background import Job
+from npcompile.backends.background import MOST, Job, blocking
 from npcompile.backends.cpu import process
 from npcompile.backends.cpu.compiler import which
+from npcompile.backends.errors import CompilerError
 from npcompile.compiler import compiled_function
 
 ROOT = Path(__file__).parents[1]
@@ -54,7 +55,7 @@ def run(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
     fail = 'if [ -e "$HELD.broken" ]; then echo "no such processor" >&2; exit 1; fi'
     compiler.write_text(f'#!/bin/sh\n{wait}\n{fail}\nexec {REAL} "$@"\n')
     compiler.chmod(0o755)
-    (tmp_path / "temporary").mkdir()
+    (tmp_path / "temporary").mkdir(exist_ok=True)
     changed = {"CC": str(compiler), "HELD": str(tmp_path / "held"), "NPCOMPILE_CACHE_DIR": str(tmp_path / "cache")}
     changed |= {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")}
     command = [sys.executable, "-c", HEADER + script]
@@ -139,9 +140,75 @@ def test_compilers_beside_the_program_leave_it_the_processor():
     own = os.getpriority(os.PRIO_PROCESS, 0)
     asked = "import os, time; time.sleep(0.3); print(os.getpriority(os.PRIO_PROCESS, 0))"
 
-    def priority():
-        with process.Child([sys.executable, "-c", asked], "") as child:
-            return int(child.result(60))
+    def priority(is_beside=True):
+        return process.Child([sys.executable, "-c", asked], "", is_beside)
 
-    assert priority() == own
-    assert Job(priority).result() == min(own + process.NICE, 19)
+    def read(child):
+        return int(child.result(60))
+
+    with priority(is_beside=False) as child:
+        assert read(child) == own
+    assert Job(priority, read).result() == min(own + process.NICE, 19)
+
+
+def test_jobs_beyond_the_most_wait_for_those_at_work():
+    """In order, and what is printed in between fits nowhere but into a file."""
+    told = "import sys, time; sys.stderr.write('.' * (1 << 20)); time.sleep(0.2); print({})"
+    jobs = [
+        Job(lambda k=k: process.Child([sys.executable, "-c", told.format(k)], "", True), lambda child: child.result(60))
+        for k in range(MOST + 2)
+    ]
+    assert [job.work is not None for job in jobs] == [True] * MOST + [False] * 2
+    assert blocking() is not None
+    assert [int(job.result()) for job in jobs] == [*range(MOST + 2)]
+    assert blocking() is None
+
+
+def test_a_job_that_cannot_begin_tells_so_and_takes_no_place():
+    job = Job(lambda: process.Child(["/no/such/compiler"], "", True), lambda child: child.result(60))
+    assert not job.is_alive()
+    with pytest.raises(CompilerError, match="cannot be started"):
+        job.result()
+
+
+def test_nothing_beside_the_program_is_a_thread(tmp_path):
+    """A process that once had two pays for it in each malloc, in C++ code that is not ours, too."""
+    done = run(
+        tmp_path,
+        """
+started = []
+sys.addaudithook(lambda event, of: started.append(of) if event == "_thread.start_new_thread" else None)
+held.unlink()
+
+@npc.compile
+def product(a):
+    return np.sin(a @ a)
+
+x, y, a = np.arange(50.0), np.ones(50), np.ones((80, 80))
+for _ in range(4):
+    f(x, y), product(a)
+    for function in (f, product):
+        if job := compiled_function(function).compiling:
+            job.join()
+assert all(any(p.variants for p in compiled_function(each).points.values()) for each in (f, product))
+print(len(started))
+""",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+def test_what_was_made_when_the_program_ends_is_kept_for_the_next(tmp_path):
+    script = """
+held.unlink()
+
+@npc.compile
+def g(x):
+    return x * 3 + 1
+
+g(np.ones(3))
+if job := compiled_function(g).compiling:
+    job.join()
+print(job is None)
+"""
+    assert run(tmp_path, script).stdout == "False\n"
+    assert run(tmp_path, script).stdout == "True\n"

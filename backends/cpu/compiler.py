@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from npcompile.backends.cache import Cache, key_of
@@ -19,6 +20,7 @@ from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTi
 __all__ = ["Compiler", "CompilerError", "CompilerTimeout", "NoCompiler", "find_compiler"]
 
 TIMEOUT = 120.0  # seconds, for one unit
+LEAST_TIMEOUT = 1.0  # seconds, for reading what a process has printed
 PROBE_TIMEOUT = 30.0  # seconds, for an empty one
 
 # Exact floating point: no contraction into fused multiply-add, nothing of -ffast-math. Integers wrap around.
@@ -78,26 +80,31 @@ class Compiler:
     def has_vector_math(self) -> bool:
         return "-lmvec" in self.libraries
 
-    def begin(self, source: str, cache: Cache) -> Making:
-        """Begin to make a shared library of one C translation unit. Raises CompilerError."""
-        return Making(self, source, cache)
+    def begin(self, source: str, cache: Cache, is_beside: bool = False) -> Making:
+        """Begin to make a shared library of one C translation unit, maybe beside the program. Raises CompilerError."""
+        return Making(self, source, cache, is_beside)
 
 
 class Making:
     """A shared library that is being made, in a folder of its own, which goes at the end of the `with` block."""
 
-    def __init__(self, compiler: Compiler, source: str, cache: Cache):
+    def __init__(self, compiler: Compiler, source: str, cache: Cache, is_beside: bool = False):
         from npcompile.backends.cpu.process import Child  # here, because a warm start runs no process
 
+        self.latest = perf_counter() + TIMEOUT
         with ExitStack() as held:
             self.output = held.enter_context(cache.scratch_directory()) / "unit.so"
             command = [*compiler.command, *compiler.flags, "-o", str(self.output), "-", *compiler.libraries]
-            self.child = held.enter_context(Child(command, source))
+            self.child = held.enter_context(Child(command, source, is_beside))
             self.held = held.pop_all()
+
+    def has_ended(self) -> bool:
+        """Does `finish` tell at once?"""
+        return self.child.has_ended() or perf_counter() > self.latest
 
     def finish(self, timeout: float = TIMEOUT) -> Path:
         """The library, when it is made. Raises CompilerError."""
-        self.child.result(timeout)
+        self.child.result(min(timeout, max(self.latest - perf_counter(), LEAST_TIMEOUT)))
         if not self.output.is_file() or self.output.stat().st_size == 0:
             raise CompilerRefused(f"{' '.join(self.child.command)}\nsucceeded, but wrote no library")
         return self.output

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from npcompile.backends.background import PATIENCE, RUNNING, InBackground, Job, NotYet
+from npcompile.backends.background import PATIENCE, InBackground, Job, NotYet
 from npcompile.backends.cache import Cache, key_of, open_cache
 from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
 from npcompile.backends.cpu.compiler import Compiler, Making, Trial, begin_finding, find_compiler
@@ -39,7 +40,6 @@ from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorState
 __all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader", "release_memory"]
 
 METH_FASTCALL = 0x80
-MOST_SECONDS_AT_END = 5.0  # that the end of the program waits for a thread which removes files
 MOST_FAILURES = 3  # units one after another that a compiler makes no library of, before it is asked for no more
 MOST_KEPT = 1 << 29  # bytes of freed arrays kept for the next ones, but at most 1/16 of the memory: arrays.c says when fewer
 
@@ -95,7 +95,7 @@ class Loader:
     compiled: int = 0  # units that were not in the cache
     failures: int = 0  # units since the last one that was compiled
     given_up: CompilerError | None = None  # the last of them: the compiler hangs, or makes nothing
-    jobs: dict[str, Job] = field(default_factory=dict)  # by key: units that are made beside the program
+    jobs: dict[str, Job[Making, Library]] = field(default_factory=dict)  # by key: units that are made beside the program
     products: dict[str, Library] = field(default_factory=dict)  # by dtype: what the table has for matrix products
     _functions: WeakValueDictionary[str, Callable[..., Any]] = field(default_factory=WeakValueDictionary)
     _locks: WeakValueDictionary[str, Any] = field(default_factory=WeakValueDictionary)  # one per unit, while it is held
@@ -112,35 +112,38 @@ class Loader:
             if function is None:
                 made_beside = self.made_beside(text, key)
                 began = time.perf_counter()
-                runtime = None if self.table else InBackground(self.start_runtime)
-                products = {tag: InBackground(partial(self.product_library, tag)) for tag in self.missing_products(text)}
-                try:
-                    library = made_beside or self.library(text, key, "npc_run")
-                finally:
-                    self.table = runtime.result() if runtime else self.table
-                for tag, made in products.items():
-                    made.result().handle.npc_offer(ctypes.c_void_p(self.table))
-                    self.products[tag] = made.result()  # now that the table has it: other threads look here
+                with ExitStack() as held:  # of processes that make what else is missing
+                    self.begin_runtime()
+                    products = {tag: self.begun_product(tag, held) for tag in self.missing_products(text)}
+                    try:
+                        library = made_beside or self.library(text, key, "npc_run")
+                    finally:
+                        self.table = self.table or self.start_runtime()
+                    for tag, begun in products.items():
+                        product = self.product_library(tag, begun)
+                        product.handle.npc_offer(ctypes.c_void_p(self.table))
+                        self.products[tag] = product  # now that the table has it: other threads look here
                 function = self._functions[key] = bind(library, self.table, dtypes)
                 unit_of(function).seconds = time.perf_counter() - began
             unit = unit_of(function)
             return Loaded(function, unit.seconds, unit.library.path, unit.library.was_cached)
 
     def made_beside(self, source: str, key: str) -> Library | None:
-        """The unit, where a thread beside the program makes it, or begins to. Raises NotYet where the caller does not wait."""
+        """The unit, where a process beside the program makes it, or begins to. Raises NotYet where the caller does not wait."""
         job = self.jobs.get(key)
         if job is None:
             if PATIENCE.waits or self.given_up is not None or self.cache.find(key, ".so") is not None:
                 return None
-            job = self.jobs[key] = Job(partial(self.library, source, key, "npc_run"))
-            RUNNING.add(job)
+            begin = partial(self.compiler.begin, source, self.cache, is_beside=True)
+            job = self.jobs[key] = Job(begin, partial(self.library, source, key, "npc_run"))
+            atexit.unregister(end_jobs)
+            atexit.register(end_jobs)  # the latest is called first: before `tempfile` removes its folders
         if not PATIENCE.waits and job.is_alive():
             raise NotYet(job)
         try:
-            made: Library = job.result()
+            return job.result()
         finally:
             self.jobs.pop(key, None)
-        return made
 
     def key(self, *parts: str) -> str:
         return key_of(self.compiler.identity, *self.compiler.flags, *self.compiler.libraries, *parts)
@@ -152,6 +155,22 @@ class Loader:
                 lock = self._locks[name] = threading.Lock()
             return lock
 
+    def begin_runtime(self) -> None:
+        """Let a process make the runtime beside what this thread does, where nobody has made it or does now."""
+        if not self.table and (lock := self.lock("runtime")).acquire(blocking=False):
+            try:
+                if self.begun is None and not self.table:
+                    self.begun = self.begun_if_missing(runtime_text())
+            finally:
+                lock.release()
+
+    def begun_if_missing(self, source: str) -> Making | None:
+        return None if self.cache.find(self.key(source), ".so") else self.compiler.begin(source, self.cache)
+
+    def begun_product(self, tag: str, held: ExitStack) -> Making | None:
+        begun = self.begun_if_missing(PRELUDE + product_library(tag))
+        return begun and held.enter_context(begun)
+
     def start_runtime(self) -> int:
         """The address of the runtime's table."""
         with self.lock("runtime"):
@@ -160,7 +179,8 @@ class Loader:
             source = runtime_text()
             key = self.key(source)
             begun, self.begun = self.begun, None
-            made = self.library(source, key, "npc_start", begun)
+            with begun or nullcontext():
+                made = self.library(source, key, "npc_start", begun)
             # The one in the cache where it may be: debuggers, profilers and threadpoolctl look for the file of a library.
             return start(made if made.was_cached else self.find(key) or made)
 
@@ -168,10 +188,10 @@ class Loader:
         """The dtypes of which the unit multiplies matrices, and the runtime cannot yet."""
         return sorted(set(re.findall(r"rt->(?:rows_)?product_(\w+)\(", text)) - self.products.keys())
 
-    def product_library(self, tag: str) -> Library:
+    def product_library(self, tag: str, begun: Making | None = None) -> Library:
         with self.lock(f"product {tag}"):
             source = PRELUDE + product_library(tag)
-            return self.products.get(tag) or self.library(source, self.key(source), "npc_offer")
+            return self.products.get(tag) or self.library(source, self.key(source), "npc_offer", begun)
 
     def library(self, source: str, key: str, entry: str, begun: Making | None = None) -> Library:
         """The library of a whole unit, which defines the function `entry`; `begun` makes it already. Raises CompilerError."""
@@ -426,11 +446,13 @@ def forget_locks() -> None:
         PROCESS.loader = fresh
 
 
-@atexit.register
 def end_jobs() -> None:
-    """Wait until the threads beside the program have removed their files: their compilers are killed (process.py)."""
+    """Keep what was made beside the program for the next one, stop the other compilers, and remove their files."""
     for job in [*(PROCESS.loader.jobs.values() if PROCESS.loader else ())]:
-        job.join(MOST_SECONDS_AT_END)
+        if not job.is_alive():
+            with suppress(CompilerError):  # nobody is there to be told
+                job.result()
+        job.end()
 
 
 if hasattr(os, "register_at_fork"):

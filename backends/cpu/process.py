@@ -9,15 +9,12 @@ import shlex
 import signal
 import subprocess
 import tempfile
-import threading
 import weakref
 from collections.abc import Sequence
+from typing import IO, Any
 
-from npcompile.backends.background import Job
 from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout
 
-STARTING = threading.Lock()
-ENDING: list[int] = []  # the process that ends
 NICE = 5  # what runs beside the program, which goes on, is to leave it the processor
 RUNNING: weakref.WeakSet[Child] = weakref.WeakSet()
 
@@ -29,17 +26,23 @@ def run(command: Sequence[str], text: str, timeout: float) -> str:
 
 
 class Child:
-    """A command that was started. It does not outlive the `with` block. Raises CompilerError."""
+    """A command that was started. It does not outlive the `with` block. Raises CompilerError.
 
-    def __init__(self, command: Sequence[str], text: str):
+    `is_beside`: nobody waits for it, or reads what it prints before it has ended; it leaves the processor to the program.
+    """
+
+    def __init__(self, command: Sequence[str], text: str, is_beside: bool = False):
         self.command = command
-        with STARTING:
-            if ENDING and isinstance(threading.current_thread(), Job):
-                raise CompilerError(f"{shlex.join(command)}\nis not started: the program ends")
-            self.start(text)
-            RUNNING.add(self)
+        self.printed: list[IO[bytes]] = []
+        if is_beside:  # to files: a pipe may be full
+            self.printed = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115  (closed by __exit__)
+        self.start(text, *(self.printed or (subprocess.PIPE, subprocess.PIPE)))
+        RUNNING.add(self)
+        if is_beside:
+            with contextlib.suppress(OSError):  # it has ended
+                os.setpriority(os.PRIO_PGRP, self.process.pid, min(os.getpriority(os.PRIO_PROCESS, 0) + NICE, 19))
 
-    def start(self, text: str) -> None:
+    def start(self, text: str, output: Any, errors: Any) -> None:
         command = self.command
         try:
             with tempfile.TemporaryFile() as source:  # nobody has to be there to feed a pipe
@@ -49,16 +52,16 @@ class Child:
                 self.process = subprocess.Popen(
                     command,
                     stdin=source,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
+                    stdout=output,
+                    stderr=errors,
                     start_new_session=True,
                     env={**os.environ, "LC_ALL": "C"},
                 )
         except (OSError, ValueError) as error:
             raise CompilerError(f"{shlex.join(command)}\ncannot be started: {error}") from error
-        if isinstance(threading.current_thread(), Job):
-            with contextlib.suppress(OSError):  # it has ended
-                os.setpriority(os.PRIO_PGRP, self.process.pid, min(os.getpriority(os.PRIO_PROCESS, 0) + NICE, 19))
+
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
 
     def result(self, timeout: float) -> str:
         """What it prints. Raises CompilerError; CompilerTimeout where it goes on for more than `timeout` seconds from now."""
@@ -66,6 +69,8 @@ class Child:
             output, errors = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as error:
             raise CompilerTimeout(f"{shlex.join(self.command)}\nwas stopped after {timeout:g} s") from error
+        if self.printed:
+            output, errors = map(whole, self.printed)
         if self.process.returncode != 0:
             tail = "\n".join(errors.decode(errors="replace").splitlines()[-20:])
             kind = CompilerRefused if self.process.returncode > 0 else CompilerError  # a signal says nothing about the source
@@ -79,14 +84,18 @@ class Child:
         with self.process:  # which closes its pipes and waits
             if self.process.returncode is None:
                 kill_group(self.process.pid)
+        for file in self.printed:
+            file.close()
+
+
+def whole(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
 
 
 def forget_running() -> None:
-    """In a forked child: what the parent runs is not ours, and a thread that is not here may have held the lock."""
-    global STARTING
-    STARTING = threading.Lock()
+    """In a forked child: what the parent runs is not ours."""
     RUNNING.clear()
-    ENDING.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -95,12 +104,10 @@ if hasattr(os, "register_at_fork"):
 
 @atexit.register
 def kill_running() -> None:
-    """Commands that threads beside the program wait for end with it."""
-    with STARTING:
-        ENDING.append(os.getpid())
-        for child in [*RUNNING]:
-            if child.process.returncode is None:
-                kill_group(child.process.pid)
+    """Commands that go on, or that a thread still waits for, end with the program."""
+    for child in [*RUNNING]:
+        if child.process.returncode is None:
+            kill_group(child.process.pid)
 
 
 def kill_group(leader: int) -> None:

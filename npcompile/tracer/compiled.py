@@ -38,7 +38,7 @@ class Compiled(Protocol[SomePoint]):
     stops: dict[int, Break]
     compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None
     has_our_names: bool
-    compiling: Job | None
+    compiling: Job[Any, Any] | None
     hops: int
     calls: int
 

@@ -115,7 +115,7 @@ class CompiledFunction:
     is_random: bool = False  # does some program draw random numbers?
     is_frozen: bool = False  # nothing new is compiled
     is_left: bool = False  # does it run as it is? Its code is too long, or a mistake of ours came up when that was read
-    compiling: Job | None = None  # what is made of it beside the program
+    compiling: Job[Any, Any] | None = None  # what is made of it beside the program
     _trial: Trial | None = None
     _plain: Callable[..., Any] | None = None
 
