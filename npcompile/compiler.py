@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from npcompile.backends.registry import Backend, abilities_of, find_backend, release_memory
 from npcompile.devices import before_first_use, placed
+from npcompile.remembered import forget_programs_of_loops
 from npcompile.settings import ACCURACIES, after_change, config
 from npcompile.tensor_core.user_warnings import warn_once
 from npcompile.tracer.bytecode.callees import calling_compiled
@@ -296,6 +297,7 @@ def reset() -> None:
     """
     for compiled in all_compiled():
         compiled.renew()
+    forget_programs_of_loops()
     forget_decoded()
     release_memory()
 

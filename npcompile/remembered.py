@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 if TYPE_CHECKING:
     from npcompile.loop_gradients import LoopGradients
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 REMEMBERED = ("grad", "value_and_grad", "jacobian")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Made:
     """What was compiled for a function and a transform of it."""
 
@@ -23,6 +23,11 @@ class Made:
     eager: set[Any] = field(default_factory=set)  # signatures that are no one graph
     loops: LoopGradients | None = None
 
+    def __post_init__(self) -> None:
+        ALL.add(self)
+
+
+ALL: WeakSet[Made] = WeakSet()
 
 # A function that its module has lives as long as that, and so may what was compiled: npc.grad(f), made again, has it already. Of
 # others only programs of loops are kept, which do not refer to them.
@@ -41,3 +46,10 @@ def made_for(kind: str, given: Any, options: dict[str, Any]) -> Made:
     for gone in [each for each in list(OF_MODULES) if not is_of_module(each)]:
         OF_MODULES.pop(gone, None)  # its module has another of this name
     return OF_MODULES.setdefault(given, {}).setdefault((kind, *options.values()), Made())
+
+
+def forget_programs_of_loops() -> None:
+    """Derivatives of loops are compiled again when they are asked for. A call that is under way keeps its own."""
+    OF_OTHERS.clear()
+    for made in [*ALL]:
+        made.loops = None

@@ -128,10 +128,10 @@ class TransformedFunction(Transform):
             return None
         from npcompile.loop_gradients import LoopGradients
 
-        fresh._made = Made(loops=LoopGradients(self.options["argnums"], compile_gradient))
+        loops = LoopGradients(self.options["argnums"], compile_gradient)
+        fresh._made = Made(loops=loops)
         result = fresh._by_loops(args, kwargs)
-        assert fresh._made.loops is not None
-        return None if result is None else (result, fresh._made.loops.versions[-1])
+        return None if result is None or not loops.versions else (result, loops.versions[-1])
 
     def _compile(self) -> Callable[..., Any]:
         within = functools.update_wrapper(WithinEntry(self.kind, self.given, self.options, self), self.function, updated=())

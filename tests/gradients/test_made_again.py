@@ -47,6 +47,24 @@ def test_a_loop_in_a_function_of_a_function_is_compiled_once() -> None:
     assert len(made._made.loops.versions) == 1
 
 
+def test_reset_forgets_native_gradients() -> None:
+    def inner(x):
+        total = 0.0
+        for v in x:
+            total = total + v * v * v
+        return total
+
+    for function in (squares, inner):
+        gradient = npc.grad(function)
+        gradient(np.ones(3))
+        loops = gradient._made.loops
+        assert loops.versions
+        npc.reset()
+        found = gradient(np.ones(3))
+        assert gradient._made.loops is not loops and len(gradient._made.loops.versions) == 1
+        np.testing.assert_array_equal(found, npc.grad(function)(np.ones(3)))
+
+
 def test_what_is_remembered_keeps_nothing_alive() -> None:
     class Data:
         pass
