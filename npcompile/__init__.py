@@ -19,7 +19,7 @@ from npcompile.generalized import GeneralVectorized, guvectorize
 from npcompile.logs import set_logs, set_logs_from_environment
 from npcompile.packages import CompiledPackage, compile_package
 from npcompile.settings import config
-from npcompile.switch import disabled
+from npcompile.switch import disabled, set_stance
 from npcompile.tensors import (
     Tensor,
     arange,
@@ -115,6 +115,7 @@ __all__ = [
     "run_only",
     "scan",
     "set_logs",
+    "set_stance",
     "sigmoid",
     "softmax",
     "tensor",

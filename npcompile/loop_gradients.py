@@ -20,6 +20,7 @@ from npcompile.backends.loop_ir.native import CompileGradient, Native, Taken
 from npcompile.backends.passes import Pass
 from npcompile.logs import log
 from npcompile.settings import config
+from npcompile.switch import may_compile
 from npcompile.tensor_core.loop_ir.activity import activity_of
 from npcompile.tensor_core.loop_ir.adjoint import gradient, is_floating
 from npcompile.tensor_core.loop_ir.buffers import use_buffers
@@ -97,7 +98,7 @@ class LoopGradients:
     def new(self, function: FunctionType, args: Sequence[Any]) -> Version | None:
         """A program for arguments that none is for. None where there is none, or the program that there is refused them."""
         key = (function.__code__, tuple(type_of(x) or type(x) for x in args))
-        if key in self.reasons or (key[0], ()) in self.reasons:
+        if key in self.reasons or (key[0], ()) in self.reasons or not may_compile():
             return None
         with self.lock:
             if len(self.versions) >= config.recompile_limit:

@@ -12,6 +12,7 @@ INTERNAL_ERRORS = ("warn", "raise")
 TIERS = ("measured", "always")
 COMPILE = ("first call", "background")
 ACCURACIES = ("numpy", "bitwise", "fast")
+STANCES = ("default", "force_eager", "run_only", "fail_on_recompile")
 BOOLEANS = ("enabled", "compile_while_traced", "fallback_random", "native_loops")
 
 
@@ -80,6 +81,9 @@ class Config:
     """Do compiled functions run compiled? False: as they are, from the next call on. It is False from the start where the
     environment has NPCOMPILE_DISABLE=1; `npcompile.disabled` switches off for a `with` block."""
 
+    stance: str = "default"
+    """What calls do, in all threads; `npcompile.set_stance` says what the four are, and sets it for a `with` block."""
+
     compile_while_traced: bool = False
     """Do functions stay compiled while a debugger, coverage or a line profiler traces? False: they run as they are then, so that
     breakpoints stop and lines are counted. True is for test suites that measure coverage and are to test what is compiled."""
@@ -113,6 +117,8 @@ class Config:
             raise ValueError(f"unknown compile {value!r}: choose one of {', '.join(COMPILE)}")
         if name == "tiers" and value not in TIERS:
             raise ValueError(f"unknown tiers {value!r}: choose one of {', '.join(TIERS)}")
+        if name == "stance" and value not in STANCES:
+            raise ValueError(f"unknown stance {value!r}: choose one of {', '.join(STANCES)}")
         if name == "accuracy" and value not in ACCURACIES:
             raise ValueError(f"unknown accuracy {value!r}: choose one of {', '.join(ACCURACIES)}")
         if name in BOOLEANS and not isinstance(value, bool):

@@ -34,12 +34,16 @@ class Switch:
         return "SWITCH"  # one for the process: compiled functions that are pickled hold it
 
     def set(self) -> None:
-        self.is_asked = self.blocks > 0 or not config.enabled
+        self.is_asked = self.blocks > 0 or not is_enabled()
+
+
+def is_enabled() -> bool:
+    return config.enabled and config.stance != "force_eager"
 
 
 SWITCH = Switch()
 SWITCH.set()
-after_change["enabled"] = [SWITCH.set]
+after_change["enabled"] = after_change["stance"] = [SWITCH.set]
 
 
 def runs_plain() -> bool:
@@ -47,7 +51,7 @@ def runs_plain() -> bool:
     here = _is_disabled.get()
     if here is not None:
         return here
-    return not config.enabled or not config.compile_while_traced and is_traced()
+    return not is_enabled() or not config.compile_while_traced and is_traced()
 
 
 def is_plain_now() -> bool:
@@ -82,6 +86,47 @@ def disabled() -> Iterator[None]:
         with _lock:
             SWITCH.blocks -= 1
             SWITCH.set()
+
+
+class set_stance:  # noqa: N801  (it is called as a function)
+    """Choose what calls of compiled functions do from now on, in all threads; as a context manager, for a `with` block.
+
+    Parameters
+    ----------
+    stance
+        "default": compile what is new. "run_only": compile nothing; calls for which nothing is compiled run as they are.
+        "fail_on_recompile": compile nothing; such calls raise RuntimeError, which says what changed. Warm up, then set one of
+        these, in a server that must not wait for a compiler. "force_eager": run everything as it is.
+
+    Raises
+    ------
+    ValueError
+        For another word.
+
+    Notes
+    -----
+    What is compiled stays. `explain` compiles in any case. Derivatives for which nothing is compiled are computed by Tensors, an
+    operation at a time, with "run_only". The words are those of `torch.compiler.set_stance`; "run_only" is called
+    "eager_on_recompile" there.
+
+    >>> with set_stance("run_only"):
+    ...     pass
+    """
+
+    def __init__(self, stance: str):
+        self.before = config.stance
+        config.stance = stance
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *raised: object) -> None:
+        config.stance = self.before
+
+
+def may_compile() -> bool:
+    """May something new be compiled here?"""
+    return config.stance not in ("run_only", "fail_on_recompile") or _is_disabled.get() is False
 
 
 @contextmanager

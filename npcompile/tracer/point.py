@@ -14,7 +14,7 @@ from npcompile.backends.likeness import LIKENESS, kind_of
 from npcompile.backends.registry import NoDevice
 from npcompile.logs import log
 from npcompile.settings import config
-from npcompile.switch import is_plain_now
+from npcompile.switch import is_plain_now, may_compile
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.guards import HasKey
 from npcompile.tensor_core.source import GLOBALS, Source
@@ -236,7 +236,7 @@ class Point:
         idle, function = self.idle, self.function
         if self.is_start and not function.is_current:  # renewed since the call
             return function.current.enter(*state)
-        if not self.is_native and idle.is_to_be_tried(state):
+        if not self.is_native and may_compile() and idle.is_to_be_tried(state):
             with warnings_held(), function.lock:
                 if idle is self.idle and not self.is_native:
                     self.add_variant(state)
@@ -252,6 +252,8 @@ class Point:
         function = self.function
         if self.is_start and not function.is_current:  # renewed since the call
             return function.current.enter(*state)
+        if not may_compile():
+            return self.refuse(state)
         if self.is_to_wait():
             Disturbances.number += 1
             return function.trial.wait(self.native, state)
@@ -261,6 +263,16 @@ class Point:
             else:
                 self.by_kind.pop(self.kind(state), None)  # made before another kind's variant, which may fit this one
         return self.enter(*state)
+
+    def refuse(self, state: tuple[Any, ...]) -> Any:
+        """Run a call as it is for which nothing may be compiled, or raise what `set_stance` asks for."""
+        if config.stance == "fail_on_recompile":
+            changed = "; ".join(self.changed(state)) or "nothing, it is not compiled yet"
+            raise RuntimeError(
+                f"{self.function.code.co_qualname} is to be compiled at {self.location}, which the stance "
+                f'"fail_on_recompile" forbids. What changed: {changed}.'
+            )
+        return self.native(*state)
 
     def is_to_wait(self) -> bool:
         """Does the call run uncompiled because a unit is not ready, or enough time has gone into compiling?"""
