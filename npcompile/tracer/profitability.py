@@ -11,11 +11,13 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import resource
 import threading
 import timeit
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from resource import getrusage
 from time import perf_counter
 from typing import Any
 
@@ -28,21 +30,23 @@ from npcompile.tracer.entry import Current, compiled_function, make_entry
 from npcompile.tracer.parts import FEW, Parts, kind_of, parts_of, shares
 
 COMPILED, PLAIN = "compiled", "as it is"
-MANY = 8  # calls each way after which any verdict falls; after FEW a clear one
+MANY = 8  # calls each way after which most verdicts fall; after FEW a clear one, after MOST_CALLS any
+MOST_CALLS = 3 * MANY
 BETTER = 0.95  # of the plain time: a larger share may be noise, and the user's own code costs nothing to enter
+SURELY_BETTER = 0.85  # the same after MANY calls: what is not sure yet costs little either way
 CLEAR = 1.4  # times as long: a smaller difference may be noise
 GROWN = 4.0  # times as long as before: the arguments are others
 SURE = 0.05  # seconds of a whole graph: its arrays are so large that NumPy's temporaries may not fit into memory
 PER_NATIVE = 300.0  # seconds that Python may take for one of a compiled loop
 MOST_TO_ASK = 0.02  # seconds that a plain call may take to find out, or half of what compiling took
-PATIENCE = 3 * MANY  # disturbed calls in a row after which one counts as others do
+PATIENCE = MOST_CALLS  # disturbed calls in a row after which one counts as others do
 FORGOTTEN = 32  # calls of other kinds after which one that is open is not waited for
 MOST_KINDS = 32  # of arguments that are measured; others run compiled
 HOT = 0.05  # seconds of calls, about as many as capturing a function and measuring it take
 SHARE, LIKELY = 0.5, 0.2  # of the seconds of a package's functions, for compiling it; seconds that a first capture may take
-IN_VAIN = 16  # captures that found nothing to compile, after which the seconds that a function is called for are to double
+IN_VAIN = 4  # captures that found nothing to compile, after which the seconds that a function is called for are to double
 LOOKED_AT, SHORT = 400, 1e-3  # calls, and seconds of one: looking at more of them takes longer than code that is not looked at
-BETWEEN = 0.02  # seconds of calls between those that are timed again
+BETWEEN = 0.05  # seconds of calls between those that are timed again
 FEWEST, MOST = 16, 1 << 16  # the same as a number of calls
 TIMED = 50  # calls that are timed together
 
@@ -67,7 +71,9 @@ class Times:
         if number < FEW or not self.knows_parts:
             return
         found = shares(self.compiled, self.plain)
-        if number >= MANY or max(found) <= 1 / CLEAR or min(found) >= CLEAR:
+        is_clear = max(found) <= 1 / CLEAR or min(found) >= CLEAR
+        is_close = SURELY_BETTER <= max(found) < BETTER and number < MOST_CALLS
+        if is_clear or number >= MANY and not is_close:
             self.verdict = COMPILED if max(found) < BETTER else PLAIN
             self.why = f"compiled {in_words(min(self.compiled))}, as it is {in_words(min(self.plain))}"
 
@@ -102,6 +108,14 @@ class Disturbances:
     number = 0
 
 
+def disturbances() -> tuple[int, int]:
+    """Changes when something was compiled, when a call was measured, and when the system gave this processor to others."""
+    return Disturbances.number, 0 if OF_THREAD is None else getrusage(OF_THREAD).ru_nivcsw
+
+
+OF_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)  # Linux alone has it
+
+
 @dataclass(slots=True, eq=False)
 class Trial:
     """What an entry enters while it is open, or differs by kind, whether its function runs compiled."""
@@ -114,6 +128,7 @@ class Trial:
     is_cold: bool = True  # does it run as it is so far, whatever the arguments?
     patience: int = PATIENCE  # calls in a row that may be disturbed
     longer: int = 0  # calls in a row that took much longer than before
+    between: int = FEWEST  # calls from one that is timed again to the next
     calls: int = 0  # that came here
     waited: float = 0.0  # seconds of calls that ran as they are before something is compiled
     captures: int = 0  # that found nothing to compile
@@ -150,14 +165,16 @@ class Trial:
     @uncounted
     def timed(self, run: Callable[..., Any], state: tuple[Any, ...]) -> tuple[Any, float]:
         """The result of a call, and its seconds; infinite where it was disturbed, unless that never ends."""
-        self.is_running, before = True, Disturbances.number
+        self.is_running, before = True, disturbances()
         began = perf_counter()
         try:
             result = run(*state)
             took = perf_counter() - began
         finally:
             self.is_running = False
-        return result, took if Disturbances.number == before or self.patience <= 0 else math.inf
+        is_disturbed = disturbances() != before
+        self.patience = self.patience - 1 if is_disturbed else PATIENCE
+        return result, math.inf if is_disturbed and self.patience >= 0 else took
 
     @property
     def around_plain(self) -> float:
@@ -241,7 +258,6 @@ class Trial:
                 if not times.may_ask:
                     times.verdict, times.why = COMPILED, f"{in_words(took)}, of which loops {in_words(watch.seconds)}"
         Disturbances.number += 1  # to the calls that this one is part of
-        self.patience = PATIENCE if took < math.inf else self.patience - 1
         if not times.knows_parts and times.parts is None and min(len(times.compiled), len(times.plain)) >= FEW:
             times.parts = parts_of(function)
             times.knows_parts = times.parts is None
@@ -278,6 +294,7 @@ class Trial:
         with function.lock:
             self.is_aside, self.longer = not compiled, 0
             if not compiled:
+                self.between = calls
                 function.current.step_aside(calls)
             elif plain or function.breaks:
                 function.current.enter = entering(self, plain, calls)
@@ -288,12 +305,14 @@ class Trial:
     def look_again(self, kind: Any, times: Times, state: tuple[Any, ...]) -> Any:
         """A call of a function that has stepped aside, timed as those were that the verdict is from."""
         result, took = self.timed(self.function.plain, state)
-        took -= self.around_plain
-        self.longer = self.longer + 1 if took > GROWN * min(times.plain) else 0
+        if took < math.inf:
+            self.longer = self.longer + 1 if took - self.around_plain > GROWN * min(times.plain) else 0
         if self.longer == FEW:
             self.is_aside, self.kinds[kind] = False, Times()
-        elif not self.longer:
-            self.settle()
+        elif not self.longer or took == math.inf:
+            with self.function.lock:
+                if self.function.is_current:
+                    self.function.current.step_aside(self.between)
         return result
 
     def __str__(self) -> str:

@@ -524,3 +524,77 @@ def test_the_environment_says_when(monkeypatch):
     monkeypatch.setenv("NPCOMPILE_TIERS", "yes")
     with pytest.raises(ValueError, match="NPCOMPILE_TIERS is 'yes': set it to one of measured, always"):
         tiers_in_environment()
+
+
+@pytest.mark.parametrize(("gain", "most"), [(0.9, 3 * MANY), (0.8, MANY), (1.1, MANY)])
+def test_a_small_gain_is_asked_for_longer(monkeypatch, gain, most):
+    Clock(monkeypatch, lambda state, is_plain: 1e-3 if is_plain else gain * 1e-3)
+
+    @npc.compile
+    def scaled(x):
+        return x * 2 + 1
+
+    (times,) = [called(scaled, 2 * most + 2)]
+    assert times.verdict is (COMPILED if gain < 1 else PLAIN)
+    assert max(len(times.compiled), len(times.plain)) in (most, most + 1)
+
+
+def called(function, count):
+    """The times of the only kind of arguments, after some calls."""
+    for _ in range(count):
+        function(np.ones(3))
+    (times,) = compiled_function(function).trial.kinds.values()
+    return times
+
+
+class Usage:
+    """What the system says of this thread: it has given the processor to others in every call, or in none."""
+
+    def __init__(self, monkeypatch):
+        self.is_loaded, self.ru_nivcsw = True, 0
+        monkeypatch.setattr(profitability, "OF_THREAD", 1)
+        monkeypatch.setattr(profitability, "getrusage", self.of)
+
+    def of(self, who):
+        self.ru_nivcsw += self.is_loaded
+        return self
+
+
+def test_calls_whose_processor_others_got_do_not_count(monkeypatch):
+    usage = Usage(monkeypatch)
+    count = profitability.PATIENCE
+
+    @npc.compile
+    def scaled(x):
+        return x * 2 + 1
+
+    times = called(scaled, count)
+    assert not times.compiled
+    assert not times.plain
+    assert times.verdict is None
+    usage.is_loaded = False
+    times = called(scaled, 8)
+    assert times.compiled
+
+
+def test_where_others_get_the_processor_in_each_call_these_count_at_last(monkeypatch):
+    Usage(monkeypatch)
+
+    @npc.compile
+    def scaled(x):
+        return x * 2 + 1
+
+    assert called(scaled, profitability.PATIENCE + 2 * profitability.MOST_CALLS + 4).verdict is not None
+
+
+def test_a_disturbed_call_is_not_taken_for_a_longer_one(monkeypatch, plain_is_quick):
+    @npc.compile
+    def scaled(x):
+        return x * 2 + 1
+
+    called(scaled, CALLS)
+    assert is_aside(scaled)
+    plain_is_quick.seconds = lambda state, is_plain: np.inf
+    times = called(scaled, 20 * FEWEST)
+    assert is_aside(scaled)
+    assert times.verdict is PLAIN
