@@ -28,7 +28,7 @@ from npcompile.tensor_core.loop_ir.memory import take_again
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import Policy, Program
 from npcompile.tensor_core.loop_ir.pipeline import Ran, differentiable, run_passes
-from npcompile.tensor_core.loop_ir.types import Memref, Type, type_of
+from npcompile.tensor_core.loop_ir.types import F32, Kind, List, Memref, Type, type_of
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.entry import plain_function
@@ -190,6 +190,8 @@ def differentiated(
     kinds = [program.types[param.value] for param in program.params]
     if not all(is_floating(kinds[k]) for k in numbers):
         raise Unsupported("a gradient with respect to what is not floating-point")
+    if any(kind == F32 or isinstance(kind, Memref | List) and kind.element is Kind.F32 for kind in program.types):
+        raise NoDerivative("numbers of float32")
     differentiable(program)
     if stage_of(program) is not Stage.STRUCTURED:
         raise NoDerivative("a loop that is entered at several places")

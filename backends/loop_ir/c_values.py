@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from npcompile.backends.loop_ir.c_text import CText, c
 from npcompile.backends.loop_ir.exits import Leaf
-from npcompile.backends.loop_ir.target import C_TYPES, ELEMENT_TYPES, Unsupported
+from npcompile.backends.loop_ir.target import C_TYPES, Unsupported
 from npcompile.tensor_core.loop_ir.ops import Alloc, Op, Room, Scratch
 from npcompile.tensor_core.loop_ir.states import Literal
-from npcompile.tensor_core.loop_ir.types import Kind, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import FLOATING, Kind, List, Memref, Object, Scalar, Type
 
 RANKS = range(1, 9)
 
@@ -20,15 +20,17 @@ def c_type(kind: Type, line: int = 0) -> CText:
             return c(C_TYPES[element])
         case Scalar(Kind.F64 | Kind.FLOAT, lanes):
             return c("npc_f64x{}", lanes)
-        case Memref(element, rank) if element in ELEMENT_TYPES and rank in RANKS:
+        case Memref(element, rank) if element in C_TYPES and rank in RANKS:
             return c("struct npc_array{}", rank)
-        case List(Kind.INT | Kind.FLOAT | Kind.I64 | Kind.F64):
+        case List(element) if element in C_TYPES:
             return c("struct npc_list*")
+        case Object():  # the number of the argument that it is
+            return c("npc_i64")
     raise Unsupported(f"values of type {kind}", line)
 
 
 def field_of(kind: Scalar) -> CText:
-    return c("d" if kind.kind in (Kind.FLOAT, Kind.F64) else "i")
+    return c("f" if kind.kind is Kind.F32 else "d" if kind.kind in FLOATING else "i")
 
 
 def taken(kind: Type, name: CText, number: int, word: int) -> Iterator[CText]:
@@ -41,6 +43,8 @@ def taken(kind: Type, name: CText, number: int, word: int) -> Iterator[CText]:
             for axis in range(rank):
                 sizes = (name, axis, word + 3 + axis, name, axis, word + 3 + rank + axis)
                 yield c("  {}.n[{}] = in[{}].i; {}.s[{}] = in[{}].i;", *sizes)
+        case Object():
+            yield c("  {} = {};", name, number)
         case _:
             raise Unsupported(f"an argument of type {kind}", 0)
 
@@ -51,6 +55,8 @@ def handed_over(leaf: Leaf, name: CText) -> Iterator[CText]:
     match leaf.kind:
         case Scalar():
             yield c("  out[{}].{} = {};", word, field_of(leaf.kind), name)
+        case Object():
+            yield c("  out[{}].i = {};", word, name)
         case List():
             yield c("  out[{}].p = (char*){};", word, name)
         case Memref(_, rank):
@@ -64,25 +70,30 @@ def handed_over(leaf: Leaf, name: CText) -> Iterator[CText]:
 def extent(kind: Type, name: CText) -> CText:
     """Where an array's elements begin and end."""
     assert isinstance(kind, Memref), kind
-    size = c("sizeof({})", c(ELEMENT_TYPES[kind.element]))
+    size = c("sizeof({})", c(C_TYPES[kind.element]))
     return c("npc_extent({}.data, {}, {}.n, {}.s, {})", name, kind.rank, name, name, size)
 
 
 def room(kind: Type, name: CText, number: int, elements: CText) -> Iterator[CText]:
     """Memory for so many elements, which the place of this number keeps."""
     assert isinstance(kind, Memref), kind
-    size = c("sizeof({})", c(ELEMENT_TYPES[kind.element]))
+    size = c("sizeof({})", c(C_TYPES[kind.element]))
     yield c("  {}.owner = 0; {}.is_view = 0; {}.s[0] = {};", name, name, name, size)
     yield c("  {}.data = npc_room(frame, &m{}, {} * {});", name, number, elements, size)
     yield c("  {}.n[0] = {}.data ? {} : 0;", name, name, elements)
 
 
-def memory_of(ops: Iterable[Op]) -> Iterator[CText]:
+def element_of(kind: Type) -> Kind:
+    assert isinstance(kind, Memref), kind
+    return kind.element
+
+
+def memory_of(ops: Iterable[Op], types: Sequence[Type]) -> Iterator[CText]:
     """The variables in which ops keep memory of their own."""
     for op in ops:
         match op:
             case Scratch(result, elements):
-                yield c("  double s{}[{}];", result, elements)
+                yield c("  {} s{}[{}];", c(C_TYPES[element_of(types[result])]), result, elements)
             case Alloc(result, again=True):
                 yield c("  struct npc_site taken_{} = {{0, 0}};", result)
             case Room(result):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.ops import FrameState, Program, Return
 from npcompile.tensor_core.loop_ir.states import Recipe, Slot, leaves
-from npcompile.tensor_core.loop_ir.types import List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import List, Memref, Object, Scalar, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,10 @@ def side_exits(program: Program) -> Ways:
 
 
 def words_of(kind: Type) -> int:
-    """A number is a word, a list is its address; an array is its data, owner, whether it is a view, sizes and strides."""
+    """A number is a word, a list is its address, an object the number of the argument that it is; an array is its data, owner,
+    whether it is a view, sizes and strides."""
     match kind:
-        case Scalar() | List():
+        case Scalar() | List() | Object():
             return 1
         case Memref(_, rank):
             return 3 + 2 * rank

@@ -13,11 +13,14 @@ OF_ONE: Final = {
     **{f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", *HYPERBOLIC)},
 }
 OF_TWO: Final = {"hypot": "hypot", "arctan2": "atan2", "copysign": "copysign", "nextafter": "nextafter"}
-DECLARATIONS: Final = "".join(
-    f"double {f}({operands});\n"
-    for functions, operands in ((OF_ONE, "double"), (OF_TWO, "double, double"))
-    for f in functions.values()
-    if f not in BUILT_IN
+DECLARATIONS: Final = (
+    "".join(
+        f"double {f}({operands});\n"
+        for functions, operands in ((OF_ONE, "double"), (OF_TWO, "double, double"))
+        for f in functions.values()
+        if f not in BUILT_IN
+    )
+    + "double fmod(double, double); float fmodf(float, float); float copysignf(float, float); float floorf(float);\n"
 )
 # Where one number is NaN both comparisons are false.
 HELPERS: Final = """NPC_INLINE double npc_maximum(double a, double b) { return a > b || a != a ? a : b; }

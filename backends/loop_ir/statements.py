@@ -13,7 +13,7 @@ from npcompile.backends.loop_ir import parallel
 from npcompile.backends.loop_ir.c_text import CText, c, joined
 from npcompile.backends.loop_ir.c_values import c_type, extent, handed_over, literal, memory_of, room, taken
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
-from npcompile.backends.loop_ir.target import C_TYPES, ELEMENT_TYPES, Ability, Target, Unsupported, primitive, vector_helpers
+from npcompile.backends.loop_ir.target import C_TYPES, Ability, Target, Unsupported, primitive, vector_helpers
 from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, inner, results, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     FP_ERRORS,
@@ -58,7 +58,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.rows import sets_flags
-from npcompile.tensor_core.loop_ir.types import F64, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import F32, F64, List, Memref, Scalar, Type
 
 
 def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]:
@@ -148,7 +148,7 @@ class Statements:
         for kind, names in of.items():
             self.line("  {} {};", c_type(kind), joined(", *" if isinstance(kind, List) else ", ", names))
         own = set(values)
-        self.lines += memory_of([op for op in self.with_memory if op.result in own])
+        self.lines += memory_of([op for op in self.with_memory if op.result in own], self.program.types)
 
     def values(self) -> list[int]:
         found = [param.value for param in self.program.params]
@@ -396,14 +396,14 @@ class Statements:
                     self.reports = False
             case Constant(result, value):
                 self.set(result, literal(value))
-                if self.program.types[result] == F64 and self.reports:
+                if self.program.types[result] in (F32, F64) and self.reports:
                     self.line("  NPC_HIDE({});", self.name(result))
             case Let(result, row, args):
                 kinds = [kind for arg in args if isinstance(kind := self.program.types[arg], Scalar)]
                 self.set(result, primitive(self.target, row, [self.name(arg) for arg in args], kinds, line))
                 if sets_flags(row, self.program.types[result]):
                     self.flagged.append(op)
-                if row == "to_f64" and self.reports:
+                if row in ("to_f64", "to_f32") and self.reports:
                     # A compiler sets no flags for what it computes itself: NumPy's numbers are never known to it.
                     self.line("  NPC_HIDE({});", self.name(result))
             case Call(result, routine, args):
@@ -424,7 +424,7 @@ class Statements:
             case Scratch(result, elements):
                 name = self.name(result)
                 self.line("  {}.data = (char*)s{}; {}.owner = 0; {}.is_view = 0;", name, result, name, name)
-                self.line("  {}.n[0] = {}; {}.s[0] = 8;", name, elements, name)
+                self.line("  {}.n[0] = {}; {}.s[0] = sizeof *s{};", name, elements, name, result)
             case Room(result, elements):
                 self.lines += room(self.program.types[result], self.name(result), result, self.name(elements))
             case Threads(result):
@@ -463,7 +463,7 @@ class Statements:
         if isinstance(kind, List):
             return c("(({}*){}->data)[{}]", c(C_TYPES[kind.element]), name, self.name(index[0]))
         assert isinstance(kind, Memref), kind
-        element = c(ELEMENT_TYPES[kind.element])
+        element = c(C_TYPES[kind.element])
         if kind.contiguous:
             place = self.name(index[0])
             for axis, i in enumerate(index[1:], 1):
@@ -486,7 +486,7 @@ class Statements:
             raise Unsupported(f"{self.target.name} has no {Ability.ALLOCATE.value}", line)
         kind, name = self.program.types[op.result], self.name(op.result)
         assert isinstance(kind, Memref), kind
-        stride = c("(npc_i64)sizeof({})", c(ELEMENT_TYPES[kind.element]))
+        stride = c("(npc_i64)sizeof({})", c(C_TYPES[kind.element]))
         for axis in reversed(range(kind.rank)):
             self.line("  {}.n[{}] = {}; {}.s[{}] = {};", name, axis, self.name(op.sizes[axis]), name, axis, stride)
             stride = c("{}.s[{}] * {}.n[{}]", name, axis, name, axis)

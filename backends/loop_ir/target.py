@@ -8,7 +8,7 @@ from enum import Enum
 
 from npcompile.backends.loop_ir import libm
 from npcompile.backends.loop_ir.c_text import CText, c
-from npcompile.tensor_core.loop_ir.types import Kind, Scalar
+from npcompile.tensor_core.loop_ir.types import DTYPES, INTEGERS, NUMPYS, Kind, Scalar, promoted
 
 
 class Unsupported(Exception):
@@ -43,15 +43,22 @@ C_TYPES = {
     Kind.B1: "signed char",
     Kind.INT: "npc_i64",
     Kind.I64: "npc_i64",
+    Kind.I8: "signed char",
+    Kind.I16: "short",
+    Kind.I32: "int",
+    Kind.U8: "unsigned char",
+    Kind.U16: "unsigned short",
+    Kind.U32: "unsigned",
+    Kind.U64: "unsigned long long",
     Kind.FLOAT: "double",
     Kind.F64: "double",
+    Kind.F32: "float",
 }
-ELEMENT_TYPES = {Kind.B1: "signed char", Kind.I64: "npc_i64", Kind.F64: "double"}
 
 # What vectors of GCC and clang take as numbers do. Others are a function for each lane.
 VECTOR_OPERATORS = {"add", "subtract", "multiply", "divide", "negative"}
 
-# What is the same in C and CUDA C++.
+# What is the same in C and CUDA C++: by row, or by row and kind. `$` is the kind. Functions of doubles serve floats too.
 PRIMITIVES: Mapping[str, str] = {
     "add": "{} + {}",
     "subtract": "{} - {}",
@@ -76,6 +83,16 @@ PRIMITIVES: Mapping[str, str] = {
     "is_finite": "npc_is_finite({})",
     "floor_divide": "npc_floor_divide({}, {})",
     "remainder": "npc_remainder({}, {})",
+    **{f"{row}.{kind}": f"npc_{row}_{kind}({{}}, {{}})" for row in ("floor_divide", "remainder") for kind in ("f32", "f64")},
+    "floor_divide.u64": "{} / {}",
+    "remainder.u64": "{} % {}",
+    "bitwise_and": "{} & {}",
+    "bitwise_or": "{} | {}",
+    "bitwise_xor": "{} ^ {}",
+    "invert": "~{}",
+    "left_shift": "(npc_i64)((unsigned long long){} << {})",
+    "right_shift": "{} >> {}",
+    "left_shift_overflows": "npc_left_shift_overflows({}, {})",
     "less": "{} < {}",
     "less_equal": "{} <= {}",
     "greater": "{} > {}",
@@ -86,17 +103,17 @@ PRIMITIVES: Mapping[str, str] = {
     "logical_not": "!{}",
     "logical_and": "{} && {}",
     "to_float": "(double){}",
-    "to_f64": "(double){}",
-    "to_i64": "{}",
-    "to_int": "{}",
+    "to_int": "(npc_i64){}",
+    **{f"to_{kind.value}": f"({C_TYPES[kind]}){{}}" for kind in DTYPES if kind in C_TYPES and kind is not Kind.B1},
+    "to_b1": "{} != 0",
     "wrap_index": "npc_wrap({}, {})",
     "is_index": "npc_is_index({}, {})",
     "clip_bound": "npc_clip({}, {})",
     "span": "npc_span({}, {})",
     "least": "npc_least({}, {})",
-    "add_overflows": "npc_add_overflows({}, {})",
-    "subtract_overflows": "npc_subtract_overflows({}, {})",
-    "multiply_overflows": "npc_multiply_overflows({}, {})",
+    "add_overflows": "npc_add_overflows_$({}, {})",
+    "subtract_overflows": "npc_subtract_overflows_$({}, {})",
+    "multiply_overflows": "npc_multiply_overflows_$({}, {})",
 }
 # The same everywhere. `NPC_INLINE` is the target's.
 SHARED_HELPERS = """NPC_INLINE npc_i64 npc_floor_divide(npc_i64 a, npc_i64 b) { return a / b - (a % b < 0); } /* b > 0 */
@@ -124,10 +141,33 @@ NPC_INLINE struct npc_extent npc_extent(char* data, int rank, const npc_i64* n, 
   return e;
 }
 NPC_INLINE int npc_apart(struct npc_extent a, struct npc_extent b) { return a.end <= b.first || b.end <= a.first; }
+NPC_INLINE int npc_left_shift_overflows(npc_i64 a, npc_i64 n) { return (npc_i64)((unsigned long long)a << n) >> n != a; }
+""" + "".join(  # NumPy's, and Python's: the quotient is a whole number also where the division rounds up to it
+    f"""NPC_INLINE {real} npc_remainder_{kind}({real} a, {real} b) {{
+  const {real} r = fmod{f}(a, b);
+  return r == 0 ? copysign{f}(({real})0, b) : (r < 0) != (b < 0) ? r + b : r;
+}}
+NPC_INLINE {real} npc_floor_divide_{kind}({real} a, {real} b) {{
+  const {real} r = fmod{f}(a, b);
+  {real} q = (a - r) / b;
+  if (r != 0 && (r < 0) != (b < 0)) q -= 1;
+  if (q == 0) return copysign{f}(({real})0, a / b);
+  {real} whole = floor{f}(q);
+  if (q - whole > ({real})0.5) whole += 1;
+  return whole;
+}}
 """
+    for kind, real, f in (("f64", "double", ""), ("f32", "float", "f"))
+)
 
 
 LANE_BY_LANE = ("absolute", "sqrt")
+
+
+def of_words(text: str, most_bytes: int = 8) -> str:
+    """`text` for each kind of integers of so many bytes at most: `$` is the kind, `@` its type."""
+    kinds = [kind for kind, dtype in DTYPES.items() if kind in INTEGERS and dtype.itemsize <= most_bytes]
+    return "".join(text.replace("$", kind.value).replace("@", C_TYPES[kind]) for kind in kinds)
 
 
 def vector_helpers(lanes: int) -> str:
@@ -145,12 +185,13 @@ def vector_helpers(lanes: int) -> str:
 
 def primitive(target: Target, row: str, operands: list[CText], kinds: list[Scalar], line: int) -> CText:
     """The expression of a row. Raises Unsupported."""
-    floating = any(kind.kind in (Kind.FLOAT, Kind.F64) for kind in kinds)
-    template = target.primitives.get(f"{row}.double") if floating else None
-    template = template or target.primitives.get(row) or PRIMITIVES.get(row)
+    common = promoted(*(kind.kind for kind in kinds))
+    suffix = NUMPYS.get(common, common).value if common is not None else ""
+    texts = (table.get(name) for table in (target.primitives, PRIMITIVES) for name in (f"{row}.{suffix}", row))
+    template = next((text for text in texts if text is not None), None)
     lanes = max((kind.lanes for kind in kinds), default=1)
     if lanes != 1 and row not in VECTOR_OPERATORS:
         template = f"npc_{row}_{lanes}({', '.join(['{}'] * len(kinds))})" if row in LANE_BY_LANE else None
     if template is None or any(kind.kind not in C_TYPES for kind in kinds):
         raise Unsupported(f"{target.name} has no text for {row}", line)
-    return c(template, *operands)
+    return c(template.replace("$", suffix), *operands)

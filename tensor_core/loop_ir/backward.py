@@ -188,12 +188,9 @@ class Backward:
             read = found if program.types[found] == Scalar(kind) else program.new(Scalar(kind))
             reads.append(Load(read, self.taping.tapes[kind], [place]))
             if read != found:
-                back = {Kind.FLOAT: "to_float", Kind.I64: "to_i64", Kind.BOOL: "truth", Kind.B1: "truth"}
                 kept = program.types[found]
                 assert isinstance(kept, Scalar), kept
-                if kept.kind is Kind.B1:
-                    program.types[found] = Scalar(Kind.BOOL)
-                reads.append(Let(found, back[kept.kind], [read]))
+                reads.append(Let(found, "truth" if kept.kind is Kind.BOOL else f"to_{kept.kind.value}", [read]))
             counts[kind] += 1
         starts: Region = []
         for kind, base in self.base.items():

@@ -269,7 +269,9 @@ class Interpreter:
                 found = self.array(op.array)[self.place(op.index, op.result)]
                 return op.result, found.copy() if isinstance(found, np.ndarray) else found
             case Scratch():
-                return op.result, np.empty(op.elements)
+                kind = self.program.types[op.result]
+                assert isinstance(kind, Memref)
+                return op.result, np.empty(op.elements, DTYPES[kind.element])
             case Splat():
                 lanes = self.program.types[op.result]
                 assert isinstance(lanes, Scalar)

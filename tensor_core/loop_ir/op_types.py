@@ -29,7 +29,8 @@ from npcompile.tensor_core.loop_ir.ops import (
     View,
 )
 from npcompile.tensor_core.loop_ir.rows import result_type
-from npcompile.tensor_core.loop_ir.types import B1, BOOL, F64, INT, NUMPYS, PYTHON, Kind, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.states import Literal
+from npcompile.tensor_core.loop_ir.types import B1, BOOL, DTYPES, F64, INT, LIMITS, PYTHON, Kind, List, Memref, Scalar, Type
 
 TRUTH = (BOOL, B1)
 
@@ -38,6 +39,15 @@ def verify_types(program: Program) -> None:
     """Raises Invalid where an op's operands do not fit it or its result."""
     for op in walk(program.body):
         Typing(program).op(op)
+
+
+def is_number_of(kind: Type, value: Literal) -> bool:
+    """Is it exactly a number of this kind of NumPy's?"""
+    if not isinstance(kind, Scalar) or not kind.is_numpys or type(value) is not type(DTYPES[kind.kind].type(0).item()):
+        return False
+    if kind.kind in LIMITS:
+        return LIMITS[kind.kind][0] <= value.real <= LIMITS[kind.kind][1]
+    return repr(DTYPES[kind.kind].type(value).item()) == repr(value)
 
 
 class Typing:
@@ -63,7 +73,7 @@ class Typing:
         types = self.types
         match op:
             case Constant(result, value):
-                self.must(Rule.TYPES, types[result] in (Scalar(kind := PYTHON[type(value)]), Scalar(NUMPYS[kind])), op)
+                self.must(Rule.TYPES, types[result] == Scalar(PYTHON[type(value)]) or is_number_of(types[result], value), op)
             case Let(result, name, args):
                 self.must(Rule.TYPES, types[result] == result_type(name, [types[arg] for arg in args]), op)
             case Size(result, array, axis):
@@ -83,7 +93,8 @@ class Typing:
                 self.array(one_array, op), self.array(other_array, op)
                 self.must(Rule.TYPES, types[result] == BOOL, op)
             case Scratch(result, elements):
-                self.must(Rule.TYPES, self.array(result, op) == Memref(Kind.F64, 1, True, True, True) and elements > 0, op)
+                scratch = self.array(result, op)
+                self.must(Rule.TYPES, scratch == Memref(scratch.element, 1, True, True, True) and elements > 0, op)
             case Room(result, elements):
                 room = self.array(result, op)
                 self.integers([elements], op)

@@ -42,7 +42,7 @@ from npcompile.tensor_core.loop_ir.states import (
     TupleOf,
     Use,
 )
-from npcompile.tensor_core.loop_ir.types import OBJECT, Kind, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import Kind, List, Memref, Object, Scalar, Type
 
 CLASSES = {word_of(kind): kind for kind in OP_CLASSES.values()}
 
@@ -108,8 +108,8 @@ class Parser:
 
     def type(self, node: ast.expr) -> Type:
         match node:
-            case ast.Name("object"):
-                return OBJECT
+            case ast.Subscript(ast.Name("object"), ast.Constant(str(name))):
+                return Object(name)
             case ast.Name(kind):
                 return Scalar(Kind(kind))
             case ast.BinOp(ast.Name(kind), ast.Mult(), ast.Constant(int(lanes))):

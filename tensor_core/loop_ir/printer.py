@@ -70,8 +70,8 @@ def print_type(kind: Type) -> str:
             return f"{element.value}[{', '.join([str(rank), *facts])}]"
         case List(element):
             return f"list[{element.value}]"
-        case Object():
-            return "object"
+        case Object(name):
+            return f"object[{name!r}]"
 
 
 def print_literal(value: Literal | None) -> str:

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 
 from npcompile.tensor_core.loop_ir.forms import inner, regions, results, substitute_all, uses, walk
 from npcompile.tensor_core.loop_ir.ops import Again, Constant, For, If, Let, LoopKind, Op, Program, Region, While, Yield
-from npcompile.tensor_core.loop_ir.types import Kind, Scalar
-
-UNREAD = {Kind.BOOL: False, Kind.INT: 0, Kind.FLOAT: 0.0, Kind.F64: 0.0}  # before the first iteration, of which there is one
+from npcompile.tensor_core.loop_ir.types import Scalar, zero_of
 
 
 def rotated(program: Program, op: While, ones: set[int], tests: Mapping[int, Let]) -> Region | None:
@@ -87,7 +85,7 @@ class Carried:
 
     def unread(self, value: int) -> int | None:
         kind = self.program.types[value]
-        if not isinstance(kind, Scalar) or kind.lanes != 1 or kind.kind not in UNREAD:
+        if not isinstance(kind, Scalar) or kind.lanes != 1:
             return None
-        self.ops.append(Constant(made := self.program.copy(value), UNREAD[kind.kind], self.while_.at))
+        self.ops.append(Constant(made := self.program.copy(value), zero_of(kind.kind), self.while_.at))
         return made

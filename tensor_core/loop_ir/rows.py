@@ -15,7 +15,22 @@ from typing import TypeAlias
 import numpy as np
 
 from npcompile.tensor_core import ops  # noqa: F401  (the rows)
-from npcompile.tensor_core.loop_ir.types import BOOL, F64, FLOAT, I64, INT, NUMPYS, Kind, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import (
+    BOOL,
+    DTYPES,
+    FLOAT,
+    FLOATING,
+    INT,
+    INTEGERS,
+    KINDS,
+    LIMITS,
+    PYTHON,
+    TRUTHS,
+    Kind,
+    Scalar,
+    Type,
+    promoted,
+)
 from npcompile.tensor_core.op import OPS, Op
 
 Number: TypeAlias = bool | int | float | complex | np.generic
@@ -25,6 +40,7 @@ class Rule(Enum):
     """How the type of a result follows from those of the operands."""
 
     PROMOTED = "promoted"  # NumPy's kind where one operand is NumPy's (NEP 50), else Python's
+    BITWISE = "bitwise"  # the same, of truth values too
     COMPARED = "compared"
     MACHINE = "machine"  # integers and truth values of the program's own: Python's int or bool
     FLOATING = "floating"
@@ -44,8 +60,8 @@ class Row:
 
 
 ROWS: dict[str, Row] = {}
+REPORTED = (Kind.F32, Kind.F64, Kind.C128)  # whose floating-point errors NumPy reports
 MEANINGS: dict[str, Callable[..., Number]] = {}  # what the interpreter calls
-ORDER = (Kind.BOOL, Kind.B1, Kind.INT, Kind.I64, Kind.FLOAT, Kind.F64, Kind.COMPLEX, Kind.C128)
 
 
 def row(
@@ -72,14 +88,21 @@ def result_type(name: str, operands: list[Type]) -> Scalar | None:
         return scalars[2] if scalars[1] == scalars[2] else None
     if found.rule in (Rule.MACHINE, Rule.CONVERTED):
         return found.result and Scalar(found.result.kind, lanes)
-    kind = max((t.kind for t in scalars), key=ORDER.index)
-    if any(t.is_numpys for t in scalars):
-        kind = NUMPYS.get(kind, kind)
+    kinds = tuple(t.kind for t in scalars)
     if found.rule is Rule.COMPARED:
-        return Scalar(NUMPYS[Kind.BOOL] if kind not in NUMPYS else Kind.BOOL, lanes)
-    if kind in (Kind.BOOL, Kind.B1) or found.rule is Rule.FLOATING and kind not in (Kind.FLOAT, Kind.F64):
+        return Scalar(Kind.B1 if any(kind in DTYPES for kind in kinds) else Kind.BOOL, lanes)
+    kind = promoted(*kinds)
+    if kind is None or kind not in TAKEN[found.rule]:
         return None  # arithmetic of truth values: the front end converts first
     return Scalar(kind, lanes)
+
+
+# What a row of a rule gives.
+TAKEN = {
+    Rule.PROMOTED: frozenset(Kind) - TRUTHS,
+    Rule.BITWISE: INTEGERS | TRUTHS,
+    Rule.FLOATING: FLOATING,
+}
 
 
 def wrap(index: int, size: int) -> int:
@@ -90,8 +113,29 @@ def clip(bound: int, size: int) -> int:
     return min(max(wrap(bound, size), 0), size)
 
 
-def leaves_int64(exact: Callable[[int, int], int]) -> Callable[[int, int], bool]:
-    return lambda a, b: not -(2**63) <= exact(int(a), int(b)) < 2**63
+def leaves_word(exact: Callable[[int, int], int]) -> Callable[[Number, Number], bool]:
+    """Does the exact result not fit in the word that the promoted kind of the operands is held in?"""
+
+    def leaves(a: Number, b: Number) -> bool:
+        kind = promoted(kind_of_number(a), kind_of_number(b))
+        assert kind is not None, (a, b)
+        least, greatest = LIMITS[kind]
+        return not least <= exact(int(a.real), int(b.real)) <= greatest
+
+    return leaves
+
+
+def kind_of_number(x: Number) -> Kind:
+    return KINDS[x.dtype] if isinstance(x, np.generic) else PYTHON[type(x)]
+
+
+def shifted(a: int, count: int) -> int:
+    return a << min(max(count, 0), 64)
+
+
+def cast(dtype: np.dtype) -> Callable[[Number], Number]:
+    """As C converts: what does not fit wraps around, or is any number. A Check has seen to it that it fits, or comes after it."""
+    return lambda x: np.asarray(x).astype(dtype)[()]  # type: ignore[no-any-return]
 
 
 # --- arithmetic, on numbers of Python and of NumPy
@@ -128,9 +172,16 @@ row("running_maximum", 3, lambda a, count, b: np.maximum(a, b), Rule.FLOATING)
 row("running_minimum", 3, lambda a, count, b: np.minimum(a, b), Rule.FLOATING)
 row("choose", 3, lambda condition, a, b: a if condition else b, Rule.CHOSEN)
 row("is_finite", 1, lambda a: bool(np.isfinite(a)), Rule.MACHINE, False, BOOL)
-# --- integers, after Checks that the divisor is positive
-row("floor_divide", 2, operator.floordiv, Rule.MACHINE, False, INT)
-row("remainder", 2, operator.mod, Rule.MACHINE, False, INT)
+# --- after Checks that the divisor is not 0, and positive if it is an integer
+row("floor_divide", 2, operator.floordiv, Rule.PROMOTED, True)
+row("remainder", 2, operator.mod, Rule.PROMOTED, True)
+# --- of integers and truth values
+row("bitwise_and", 2, operator.and_, Rule.BITWISE)
+row("bitwise_or", 2, operator.or_, Rule.BITWISE)
+row("bitwise_xor", 2, operator.xor, Rule.BITWISE)
+row("invert", 1, operator.invert, Rule.PROMOTED)  # of integers
+row("left_shift", 2, operator.lshift, Rule.PROMOTED)  # after Checks that the second is a number of bits of the word
+row("right_shift", 2, operator.rshift, Rule.PROMOTED)
 # --- comparisons
 row("less", 2, operator.lt, Rule.COMPARED)
 row("less_equal", 2, operator.le, Rule.COMPARED)
@@ -143,18 +194,19 @@ row("logical_not", 1, operator.not_, Rule.MACHINE, False, BOOL)
 row("logical_and", 2, lambda a, b: bool(a) and bool(b), Rule.MACHINE, False, BOOL)
 # --- conversions
 row("to_float", 1, float, Rule.CONVERTED, False, FLOAT)
-row("to_f64", 1, np.float64, Rule.CONVERTED, False, F64)
-row("to_i64", 1, np.int64, Rule.CONVERTED, False, I64)
-row("to_int", 1, int, Rule.CONVERTED, False, INT)
+row("to_int", 1, lambda x: int(cast(DTYPES[Kind.I64])(x).real), Rule.CONVERTED, False, INT)
+for _kind, _dtype in DTYPES.items():
+    row(f"to_{_kind.value}", 1, cast(_dtype), Rule.CONVERTED, _kind is Kind.F32, Scalar(_kind))
 # --- the program's own integers: indices, bounds, counts
 row("wrap_index", 2, wrap, Rule.MACHINE, False, INT)  # an index that may count from the end
 row("is_index", 2, lambda index, size: 0 <= index < size, Rule.MACHINE, False, BOOL)
 row("clip_bound", 2, clip, Rule.MACHINE, False, INT)  # a slice's bound, as slice.indices has it
 row("span", 2, lambda start, stop: max(0, stop - start), Rule.MACHINE, False, INT)  # how many are in range(start, stop)
 row("least", 2, min, Rule.MACHINE, False, INT)
-row("add_overflows", 2, leaves_int64(operator.add), Rule.MACHINE, False, BOOL)
-row("subtract_overflows", 2, leaves_int64(operator.sub), Rule.MACHINE, False, BOOL)
-row("multiply_overflows", 2, leaves_int64(operator.mul), Rule.MACHINE, False, BOOL)
+row("add_overflows", 2, leaves_word(operator.add), Rule.MACHINE, False, BOOL)
+row("subtract_overflows", 2, leaves_word(operator.sub), Rule.MACHINE, False, BOOL)
+row("multiply_overflows", 2, leaves_word(operator.mul), Rule.MACHINE, False, BOOL)
+row("left_shift_overflows", 2, leaves_word(shifted), Rule.MACHINE, False, BOOL)
 
 
 def add_function(op: Op) -> None:
@@ -168,4 +220,4 @@ OPS.for_each(add_function)
 
 def sets_flags(name: str, result: Type) -> bool:
     """May `name` set a flag that NumPy reports, where its result is of this type?"""
-    return ROWS[name].sets_flags and isinstance(result, Scalar) and result.kind in (Kind.F64, Kind.C128)
+    return ROWS[name].sets_flags and isinstance(result, Scalar) and result.kind in REPORTED

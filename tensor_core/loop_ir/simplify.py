@@ -22,9 +22,9 @@ from npcompile.tensor_core.loop_ir.ops import (
     Size,
     View,
 )
-from npcompile.tensor_core.loop_ir.rows import sets_flags
+from npcompile.tensor_core.loop_ir.rows import ROWS, Rule, sets_flags
 from npcompile.tensor_core.loop_ir.states import Literal
-from npcompile.tensor_core.loop_ir.types import F64, List, Type
+from npcompile.tensor_core.loop_ir.types import List, Type
 
 Key: TypeAlias = tuple[str | int | Type, ...]
 
@@ -214,13 +214,16 @@ class Numbering:
 
     def folded_let(self, op: Let) -> int | None:
         match op.op:
-            case "to_f64" if self.program.types[op.args[0]] == F64:
+            case name if ROWS[name].rule is Rule.CONVERTED and self.is_alike(op, op.args[0]):
                 return op.args[0]
-            case "add" if self.is_zero(op.args[0]):
+            case "add" if self.is_zero(op.args[0]) and self.is_alike(op, op.args[1]):
                 return op.args[1]
-            case "add" | "subtract" if self.is_zero(op.args[1]):
+            case "add" | "subtract" if self.is_zero(op.args[1]) and self.is_alike(op, op.args[0]):
                 return op.args[0]
         return None
+
+    def is_alike(self, op: Let, value: int) -> bool:
+        return self.program.types[value] == self.program.types[op.result]
 
     def is_zero(self, value: int) -> bool:
         return type(found := self.constants.get(value)) is int and found == 0

@@ -26,10 +26,8 @@ from npcompile.tensor_core.loop_ir.ops import (
     While,
     Yield,
 )
-from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, Use
-from npcompile.tensor_core.loop_ir.types import BOOL, F64, FLOAT, INT, Kind, Scalar
-
-ZEROS = {Kind.BOOL: False, Kind.B1: False, Kind.INT: 0, Kind.I64: 0, Kind.FLOAT: 0.0, Kind.F64: 0.0}
+from npcompile.tensor_core.loop_ir.states import Fixed, Literal, Recipe, Tagged, Use
+from npcompile.tensor_core.loop_ir.types import BOOL, F64, FLOAT, INT, Scalar, zero_of
 
 
 def with_single_exits(program: Program) -> None:
@@ -106,7 +104,7 @@ class SingleExits:
             values = [converted, self.constant(region, is_float, BOOL)]
         region.append(Break(label, values, end.at))
 
-    def constant(self, region: Region, value: bool | int | float, kind: Scalar) -> int:
+    def constant(self, region: Region, value: Literal, kind: Scalar) -> int:
         result = self.program.new(kind)
         region.append(Constant(result, value))
         return result
@@ -213,4 +211,4 @@ class SingleExits:
         kind = self.program.types[like]
         if not isinstance(kind, Scalar):
             raise NoDerivative("a loop that is left in several places while variables hold arrays")
-        return self.constant(region, ZEROS[kind.kind], kind)
+        return self.constant(region, zero_of(kind.kind), kind)

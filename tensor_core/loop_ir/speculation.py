@@ -45,9 +45,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 )
 from npcompile.tensor_core.loop_ir.report import Declined, Report
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
-from npcompile.tensor_core.loop_ir.types import F64, INT, Kind, Memref
-
-SCRATCH = Memref(Kind.F64, 1, True, True, True)
+from npcompile.tensor_core.loop_ir.types import INT, Kind, Memref, Scalar
 
 
 def speculate(program: Program) -> Report:
@@ -113,13 +111,15 @@ class Speculation:
                 continue
             if id(each) not in known:
                 raise Declined("a store in an inner loop")
-            if self.program.types[each.value] != F64 or each.array in own:
-                raise Declined("a store into other than numbers of an array from outside")
-            found.append(Stored(each.array, each.index, slice_of(definers, each.index)))
+            array = self.program.types[each.array]
+            if not isinstance(array, Memref) or each.array in own:
+                raise Declined("a store into other than an array from outside")
+            found.append(Stored(each.array, array.element, each.index, slice_of(definers, each.index)))
         return found
 
     def buffers(self, loop: Loop) -> list[int]:
-        made = [Scratch(self.program.new(SCRATCH, "old"), BLOCK, loop.op.at) for _ in loop.stores]
+        kinds = [Memref(each.element, 1, True, True, True) for each in loop.stores]
+        made = [Scratch(self.program.new(kind, "old"), BLOCK, loop.op.at) for kind in kinds]
         self.scratch += made
         self.only_written.update(each.result for each in made)
         return [each.result for each in made]
@@ -130,6 +130,7 @@ class Stored:
     """Where a store goes, and the ops that compute its index."""
 
     array: int
+    element: Kind
     index: list[int]
     needs: Region
 
@@ -224,7 +225,7 @@ class Speculating:
         cloner = Cloner(self.program, self.program, {op.index: made.let("add", block.low, index)})
         made.ops += cloner.region(place.needs)
         there = [cloner.values.get(value, value) for value in place.index]
-        number = self.program.new(F64)
+        number = self.program.new(Scalar(place.element))
         if keeps:
             made.ops += [Load(number, place.array, there, op.at), Store(buffer, [index], number, op.at)]
         else:

@@ -26,7 +26,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.shadows import Mirrored
-from npcompile.tensor_core.loop_ir.types import F64, INT, Kind, Scalar
+from npcompile.tensor_core.loop_ir.types import F64, FLOATING, INT, INTEGERS, TRUTHS, Kind, Scalar
 from npcompile.tensor_core.loop_ir.verifier import never_goes_on
 
 TAPES = (Kind.F64, Kind.INT)
@@ -70,9 +70,9 @@ class Taping:
     def kind_of(self, value: int) -> Kind:
         """Which tape keeps it."""
         kind = self.program.types[value]
-        if not isinstance(kind, Scalar) or kind.lanes != 1:
+        if not isinstance(kind, Scalar) or kind.lanes != 1 or kind.kind not in FLOATING | INTEGERS | TRUTHS:
             raise NoDerivative(f"a value of type {kind} would have to be kept")
-        return Kind.F64 if kind.kind in (Kind.F64, Kind.FLOAT) else Kind.INT
+        return Kind.F64 if kind.kind in FLOATING else Kind.INT
 
     def push(self, region: Region, values: list[int]) -> None:
         """Append values to their tapes at the end of a region: where it forks, at each end."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
 import numpy as np
 
@@ -21,14 +22,30 @@ class Kind(Enum):
     FLOAT = "float"
     COMPLEX = "complex"
     B1 = "b1"  # NumPy's
+    I8 = "i8"
+    I16 = "i16"
+    I32 = "i32"
     I64 = "i64"
+    U8 = "u8"
+    U16 = "u16"
+    U32 = "u32"
+    U64 = "u64"
+    F32 = "f32"
     F64 = "f64"
     C128 = "c128"
 
 
 DTYPES = {
     Kind.B1: np.dtype(np.bool_),
+    Kind.I8: np.dtype(np.int8),
+    Kind.I16: np.dtype(np.int16),
+    Kind.I32: np.dtype(np.int32),
     Kind.I64: np.dtype(np.int64),
+    Kind.U8: np.dtype(np.uint8),
+    Kind.U16: np.dtype(np.uint16),
+    Kind.U32: np.dtype(np.uint32),
+    Kind.U64: np.dtype(np.uint64),
+    Kind.F32: np.dtype(np.float32),
     Kind.F64: np.dtype(np.float64),
     Kind.C128: np.dtype(np.complex128),
 }
@@ -40,6 +57,33 @@ NUMPYS = {
     Kind.FLOAT: Kind.F64,
     Kind.COMPLEX: Kind.C128,
 }  # NumPy's kind with the same values
+
+
+def dtype_of(kind: Kind) -> np.dtype:
+    """Of NumPy's kind with the same values."""
+    return DTYPES[NUMPYS.get(kind, kind)]
+
+
+def zero_of(kind: Kind) -> bool | int | float | complex:
+    return dtype_of(kind).type(0).item()  # type: ignore[no-any-return]
+
+
+TRUTHS, INTEGERS, FLOATING = (frozenset(kind for kind in Kind if dtype_of(kind).kind in letters) for letters in ("b", "iu", "f"))
+LIMITS = {kind: (int((word := np.iinfo(dtype_of(kind))).min), int(word.max)) for kind in INTEGERS}  # the least and the greatest
+MOST_ELEMENTS = 2**60  # along an axis: NumPy makes no larger array of 8 bytes an element, also where another axis is empty
+OPERANDS = {**DTYPES, Kind.BOOL: DTYPES[Kind.B1], Kind.INT: 0, Kind.FLOAT: 0.0, Kind.COMPLEX: 0j}  # for np.result_type
+
+
+@cache
+def promoted(*kinds: Kind) -> Kind | None:
+    """The kind of arithmetic on numbers of these kinds: NumPy's where one is (NEP 50), else Python's. None: it has none here.
+
+    >>> promoted(Kind.F32, Kind.FLOAT), promoted(Kind.F32, Kind.I64)
+    (<Kind.F32: 'f32'>, <Kind.F64: 'f64'>)
+    """
+    if not any(kind in DTYPES for kind in kinds):
+        return max(kinds, key=list(PYTHON.values()).index)
+    return KINDS.get(np.result_type(*(OPERANDS[kind] for kind in kinds)))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +118,21 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """A Python object that the program only hands on."""
+    """A Python object that the program only hands on, and asks what it is: the text of None or of a string, else its class."""
+
+    name: str
 
 
 Type = Scalar | Memref | List | Object
 
 BOOL, INT, FLOAT, COMPLEX = (Scalar(kind) for kind in (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.COMPLEX))
-B1, I64, F64, C128 = (Scalar(kind) for kind in (Kind.B1, Kind.I64, Kind.F64, Kind.C128))
-OBJECT = Object()
+B1, I64, F32, F64, C128 = (Scalar(kind) for kind in (Kind.B1, Kind.I64, Kind.F32, Kind.F64, Kind.C128))
+
+
+def kind_of_dtype(dtype: np.dtype) -> Kind | None:
+    """None also for a dtype that equals a kind's and whose numbers are of another type, as np.longlong's are."""
+    kind = KINDS.get(dtype)
+    return kind if kind is not None and DTYPES[kind].type is dtype.type else None
 
 
 def type_of(value: object) -> Type | None:
@@ -91,13 +142,19 @@ def type_of(value: object) -> Type | None:
     (Scalar(kind=<Kind.FLOAT: 'float'>, lanes=1), None)
     """
     if isinstance(value, np.ndarray) and type(value) is np.ndarray:
-        kind = KINDS.get(value.dtype)
+        kind = kind_of_dtype(value.dtype)
         if kind is None or not value.dtype.isnative or not value.flags.aligned or value.ndim == 0:
+            return None
+        if value.itemsize < 8 and max(value.shape) > MOST_ELEMENTS:
             return None
         return Memref(kind, value.ndim, value.flags.c_contiguous, value.flags.writeable)
     if isinstance(value, np.generic):
-        kind = KINDS.get(value.dtype)
+        kind = kind_of_dtype(value.dtype)
         return Scalar(kind) if kind is not None else None
+    if value is None or type(value) is str:
+        return Object(repr(value))
+    if type(value) in (dict, set, frozenset):
+        return Object(type(value).__name__)
     kind = PYTHON.get(type(value))
     if kind is Kind.INT and not -(2**63) <= value < 2**63:  # type: ignore[operator]
         return None

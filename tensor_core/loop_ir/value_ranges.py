@@ -12,9 +12,7 @@ from npcompile.tensor_core.loop_ir.affine import GREATEST, LEAST, WORD, Affine, 
 from npcompile.tensor_core.loop_ir.forms import inner, regions, results, substitute, substitute_all
 from npcompile.tensor_core.loop_ir.ops import Check, Constant, For, FrameState, Let, Load, Op, Program, Region, Size, Store, View
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
-from npcompile.tensor_core.loop_ir.types import INT, Kind, Memref
-
-MOST_ELEMENTS = 2**60  # of 8 bytes each, along an axis: NumPy makes no larger array, also where another axis is empty
+from npcompile.tensor_core.loop_ir.types import INT, MOST_ELEMENTS, Memref
 
 
 def value_ranges(program: Program) -> int:
@@ -140,8 +138,7 @@ class ValueRanges:
         if (array, axis) in self.sizes:
             self.ranges.forms[result] = self.sizes[array, axis]
         else:
-            is_wide = isinstance(kind, Memref) and kind.element in (Kind.F64, Kind.I64)
-            self.ranges.atom(result, Affine(0), Affine(MOST_ELEMENTS if is_wide else GREATEST))
+            self.ranges.atom(result, Affine(0), Affine(MOST_ELEMENTS if isinstance(kind, Memref) else GREATEST))
 
     def integer(self, op: Let) -> None:
         a, *rest = (self.ranges.form(arg) for arg in op.args)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from types import FunctionType
 
@@ -103,11 +104,73 @@ class Writer:
         return "\n".join(self.lines) + "\n"
 
 
+TYPED = "typed "  # seeds of functions over arrays of any dtypes begin with it
+DTYPES = ("f4", "f4", "f8", "i8", "i4", "i2", "i1", "u1", "u2", "u4", "u8", "?")
+OF_NUMBERS = ("abs", "-", "int", "float", "bool", "not ", "round", "math.floor", "np.sqrt", "np.square", "np.sign", "np.exp",
+              "np.float32", "np.int16", "np.uint8", "np.int64", "np.bool_", "np.float64", "np.isnan")  # fmt: skip
+OF_TWO = ("np.maximum", "np.minimum", "np.add", "np.hypot", "np.less", "np.logical_and")
+
+
+def dtypes_of(seed: str) -> list[str]:
+    """Of the arrays of a typed function, and of its numbers p."""
+    chosen = random.Random(f"dtypes {seed}")
+    return [chosen.choice(DTYPES) for _ in range(4)]
+
+
+class TypedWriter(Writer):
+    """The same over numbers of any dtypes: all operators, conversions, functions of numbers."""
+
+    def __init__(self, seed: str):
+        super().__init__(seed)
+        self.dtypes = dict(zip((*ARRAYS, "p"), dtypes_of(seed)))
+
+    def whole(self) -> str:
+        """An integer or a truth value."""
+        arrays = [f"{name}[{self.index()}]" for name in ARRAYS if self.dtypes[name][0] in "iu?"]
+        return self.pick("k", "m", "3", "True", *self.indices, f"int({self.element()})", *arrays, *arrays)
+
+    def number(self, depth: int = 0) -> str:
+        if depth > 2 or self.one_in(3):
+            return self.pick(*FLOATS, "0.5", "-2", "0", "100", *[self.element() for _ in range(4)], *self.indices)
+        kind = self.random.randrange(12)
+        if kind < 2:
+            return f"({self.pick(*OF_NUMBERS)}({self.number(depth + 1)}))"
+        if kind == 2:
+            return f"{self.pick(*OF_TWO)}({self.number(depth + 1)}, {self.number(depth + 1)})"
+        if kind == 3:
+            return f"({self.number(depth + 1)} if {self.condition()} else {self.number(depth + 1)})"
+        if kind == 4:
+            return f"({self.whole()} {self.pick('&', '|', '^', '<<', '>>')} {self.whole()})"
+        if kind == 5:
+            return f"({self.whole()} {self.pick('** 2', '** 3', '// 3', '% 7')})"
+        return f"({self.number(depth + 1)} {self.pick('+', '-', '*', '*', '/', '//', '%')} {self.number(depth + 1)})"
+
+    def condition(self) -> str:
+        left, right = self.pick(self.element(), self.whole(), *FLOATS), self.pick(self.element(), self.whole(), "0.5")
+        return f"{left} {self.pick('<', '>', '<=', '==', '!=')} {right}"
+
+
+def typed_arguments(seed: str, case: int) -> tuple[object, ...]:
+    chosen = random.Random(f"arguments {seed} {case}")
+    generator = np.random.default_rng(chosen.randrange(1 << 30))
+    scale = chosen.choice((3.0, 3.0, 100.0))
+    made = [np.abs(generator.standard_normal(9)) * scale if name[0] in "u?" else generator.standard_normal(9) * scale
+            for name in dtypes_of(seed)]  # fmt: skip
+    *arrays, numbers = [x.astype(name) for x, name in zip(made, dtypes_of(seed))]
+    return (*(x[: chosen.choice((9, 9, 5, 0))] for x in arrays), numbers[0], chosen.choice((0, 1, 3, 5)))
+
+
 def random_function(seed: str) -> tuple[FunctionType, str]:
-    text = Writer(seed).function()
+    text = (TypedWriter if seed.startswith(TYPED) else Writer)(seed).function()
     namespace: dict[str, FunctionType] = {}
-    exec(compile(text, f"<random {seed}>", "exec"), {"np": np}, namespace)
+    exec(compile(text, f"<random {seed}>", "exec"), {"np": np, "math": math}, namespace)
     return namespace["f"], text
+
+
+def random_cases(seed: str) -> list[tuple[object, ...]]:
+    if seed.startswith(TYPED):
+        return [typed_arguments(seed, case) for case in range(5)]
+    return [*(random_arguments(f"{seed} {k}") for k in range(4)), large_arguments(seed)]
 
 
 def random_arguments(seed: str) -> tuple[object, ...]:

@@ -1,6 +1,6 @@
 """Random functions agree with plain Python, after every pass in the interpreter, and in C.
 
-`python -m tests.loop_ir.test_random_programs N` runs N of them.
+`python -m tests.loop_ir.test_random_programs N` runs N of them; `... N FIRST typed` those over arrays of any dtypes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted
-from tests.loop_ir.generate import large_arguments, random_arguments, random_function
+from tests.loop_ir.generate import TYPED, random_arguments, random_cases, random_function
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def all_loops_on_threads() -> Iterator[None]:
 def agrees(seed: str, in_c: bool) -> str:
     """Check one function. What became of it, or why it has no IR."""
     function, text = random_function(seed)
-    cases = [*(random_arguments(f"{seed} {k}") for k in range(4)), large_arguments(seed)]
+    cases = random_cases(seed)
     try:
         program = trace(function, cases[0]).program
     except Unsupported as error:
@@ -76,6 +76,11 @@ def test_random_programs_agree(seed: str) -> None:
     agrees(seed, in_c=int(seed) % 3 == 0)
 
 
+@pytest.mark.parametrize("seed", [f"{TYPED}{k}" for k in range(30)])
+def test_random_programs_of_any_dtypes_agree(seed: str) -> None:
+    agrees(seed, in_c=int(seed.removeprefix(TYPED)) % 3 == 0)
+
+
 @pytest.mark.parametrize("seed", ["4", "268", "3043", "3107", "6020", "20007", "700064", "700117"])
 def test_programs_that_found_mistakes_agree(seed: str) -> None:
     agrees(seed, in_c=True)
@@ -93,11 +98,11 @@ def test_most_random_programs_have_ir() -> None:
     assert found["ir"] > 40, found
 
 
-def main(count: int, first: int) -> None:
+def main(count: int, first: int, prefix: str) -> None:
     found: Counter[str] = Counter()
     for seed in range(first, first + count):
         try:
-            found[agrees(str(seed), in_c=seed % 20 == 0)] += 1
+            found[agrees(f"{prefix}{seed}", in_c=seed % (4 if prefix else 20) == 0)] += 1
         except Exception:
             found["different"] += 1
             print(f"--- {seed}\n{traceback.format_exc()[-3000:]}", flush=True)
@@ -105,4 +110,4 @@ def main(count: int, first: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0, TYPED if "typed" in sys.argv else "")

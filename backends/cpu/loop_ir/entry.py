@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from npcompile.backends.cpu.loop_ir.target import KINDS
 from npcompile.backends.loop_ir.c_text import CText, c, joined
 from npcompile.backends.loop_ir.exits import Leaf, Ways, words_of
-from npcompile.backends.loop_ir.target import Unsupported
+from npcompile.backends.loop_ir.target import C_TYPES, Unsupported
 from npcompile.tensor_core.loop_ir.ops import Program
-from npcompile.tensor_core.loop_ir.types import Kind, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import NUMPYS, Kind, List, Memref, Object, Scalar, Type
 
 WRONG_TYPES, UNUSUAL = -2, -3  # exits of a program that does nothing: of the arguments, and of NumPy's state of errors
 CONTIGUOUS, WRITEABLE, ALIGNED = 0x1, 0x400, 0x100  # flags of NumPy's arrays
-OWN: Final = {Kind.BOOL: "B1", Kind.INT: "I64", Kind.FLOAT: "F64"}  # what a list of these holds
-LETTERS: Final = {Kind.BOOL: "b", Kind.INT: "i", Kind.FLOAT: "f", Kind.B1: "n", Kind.I64: "n", Kind.F64: "d"}
+LETTERS: Final = {**dict.fromkeys(KINDS, "n"), Kind.BOOL: "b", Kind.INT: "i", Kind.FLOAT: "f", Kind.F64: "d"}
 HEAD: Final = """PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {
   int64_t errors, fuel; uint8_t leaves;
   switch (rt->is_state_known(args[0])) { case 1: break; case 0: return rt->leave(-3, ""); default: return 0; }
@@ -60,10 +60,15 @@ def taken(kind: Type, number: int, word: int) -> Iterator[CText]:
                 at = (word + 3 + axis, axis, word + 3 + rank + axis, axis)
                 yield c("    in[{}].i = a->dimensions[{}]; in[{}].i = a->strides[{}];", *at)
             yield c("  }}")
+        case Object():
+            pass
         case Scalar(Kind.FLOAT):
             yield c('  if (rt->take_float(args[{}], &in[{}].d)) return rt->leave({}, "");', number, word, WRONG_TYPES)
         case Scalar(Kind.F64):
             yield c("  if (rt->as_double(args[{}], &in[{}].d)) return 0;", number, word)
+        case Scalar(element) if kind.is_numpys:
+            taken_as = c("rt->take_scalar(args[{}], npc_dtypes[NPC_OF_{}], &in[{}])", number, c(element.name), word)
+            yield c('  if ({}) return rt->leave({}, "");', taken_as, WRONG_TYPES)
         case Scalar():
             yield c("  {{ int64_t n; if (rt->as_int64(args[{}], &n)) return 0; in[{}].i = n; }}", number, word)
         case _:
@@ -94,8 +99,8 @@ def left(number: int, letters: str, given: list[CText]) -> CText:
 def object_of(leaf: Leaf, before: list[Leaf]) -> CText:
     match leaf.kind:
         case List(kind):
-            at = (leaf.word, c(LETTERS[kind].replace("d", "n")), c(OWN.get(kind, kind.name)))
-            return c('npc_list_of((struct npc_list*)out[{}].p, "{}", NPC_OF_{})', *at)
+            at = (leaf.word, c(LETTERS[kind].replace("d", "n")), c(NUMPYS.get(kind, kind).name), c(C_TYPES[kind]))
+            return c('npc_list_of((struct npc_list*)out[{}].p, "{}", NPC_OF_{}, sizeof({}))', *at)
         case Memref(element, rank):
             text = c("npc_array_of(&frame, &out[{}], NPC_OF_{}, {})", leaf.word, c(element.name), rank)
             for k, other in enumerate(before):
@@ -103,6 +108,8 @@ def object_of(leaf: Leaf, before: list[Leaf]) -> CText:
                     same = c("!memcmp(&out[{}], &out[{}], {} * sizeof *out)", leaf.word, other.word, words_of(leaf.kind))
                     text = c("o{} && {} ? (rt->incref(o{}), o{}) : {}", k, same, k, k, text)
             return text
+        case Object():
+            return c("(rt->incref(args[out[{}].i]), args[out[{}].i])", leaf.word, leaf.word)
     raise AssertionError(leaf.kind)
 
 
@@ -112,7 +119,7 @@ def argument(leaf: Leaf, objects: list[Leaf]) -> CText:
             return c("out[{}].d", leaf.word)
         case Scalar(Kind.F64):
             return c("npc_dtypes[NPC_OF_F64], out[{}].d", leaf.word)
-        case Scalar(Kind.B1 | Kind.I64 as kind):
+        case Scalar(kind) if leaf.kind.is_numpys:
             return c("npc_dtypes[NPC_OF_{}], (const void*)&out[{}]", c(kind.name), leaf.word)
         case Scalar(kind):
             return c("({})out[{}].i", c("int" if kind is Kind.BOOL else "int64_t"), leaf.word)

@@ -10,28 +10,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from npcompile.backends.cpu.loader import load
-from npcompile.backends.cpu.loop_ir.target import CPU, PATIENCE
+from npcompile.backends.cpu.loop_ir.target import CPU, KINDS, PATIENCE
 from npcompile.backends.errors import CompilerError, NoCompiler
 from npcompile.backends.loop_ir.c_text import CText, c, joined, unit
+from npcompile.backends.loop_ir.c_values import field_of
 from npcompile.backends.loop_ir.exits import Way, Ways, words_of
 from npcompile.backends.loop_ir.native import Native, Taken
 from npcompile.backends.loop_ir.statements import print_function
-from npcompile.backends.loop_ir.target import Unsupported
+from npcompile.backends.loop_ir.target import C_TYPES, Unsupported
 from npcompile.tensor_core.loop_ir.ops import Program
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, TupleOf, Use
-from npcompile.tensor_core.loop_ir.types import DTYPES, Kind, Memref, Scalar
+from npcompile.tensor_core.loop_ir.types import DTYPES, MOST_ELEMENTS, Kind, Memref, Scalar
 
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # of NumPy's flags
-DTYPE_OF = {kind: number for number, kind in enumerate((Kind.B1, Kind.I64, Kind.F64))}  # in npc_dtypes
+DTYPE_OF = {kind: number for number, kind in enumerate(KINDS)}  # in npc_dtypes
 TAKEN = {Kind.BOOL: "bool", Kind.INT: "int", Kind.FLOAT: "float"}
-READ_AS = {
-    Kind.BOOL: "uint8_t",
-    Kind.B1: "uint8_t",
-    Kind.INT: "int64_t",
-    Kind.I64: "int64_t",
-    Kind.FLOAT: "double",
-    Kind.F64: "double",
-}
 HELPERS = r"""
 static int64_t npc_bytes(const npc_array* a) {
   int64_t bytes = ((npc_descr*)a->descr)->elsize;
@@ -119,14 +112,20 @@ class Entry:
                     flags = ALIGNED | CONTIGUOUS * each.kind.contiguous | WRITEABLE * each.is_written
                     take = c("rt->take_array(args[{}], npc_dtypes[{}], {}, {})", k, DTYPE_OF[element], rank, flags)
                     yield c("  if ({}) return rt->from_bool(0);", take)
+                    if DTYPES[element].itemsize < 8:
+                        for axis in range(rank):
+                            long = c("((npc_array*)args[{}])->dimensions[{}] > {}", k, axis, MOST_ELEMENTS)
+                            yield c("  if ({}) return rt->from_bool(0);", long)
                     yield c("  npc_array* const array_{} __attribute__((unused)) = (npc_array*)args[{}];", k, k)
                     yield from array_words(c("array_{}", k), rank, word)
                 case Scalar(kind):
                     dtype = c("") if kind in TAKEN else c("npc_dtypes[{}], ", DTYPE_OF[kind])
-                    yield c("  {} number_{};", c(READ_AS[kind]), k)
+                    yield c("  {} number_{};", c("int64_t" if kind is Kind.INT else C_TYPES[kind]), k)
                     take = c(f"rt->take_{TAKEN.get(kind, 'scalar')}(args[{{}}], {{}}&number_{{}})", k, dtype, k)
                     yield c("  if ({}) return rt->from_bool(0);", take)
-                    yield c("  in[{}].{} = number_{};", word, c("d" if READ_AS[kind] == "double" else "i"), k)
+                    yield c("  in[{}].{} = number_{};", word, field_of(each.kind), k)
+                case _:
+                    raise Unsupported(f"an argument of type {each.kind}", 0)
             word += words_of(self.program.types[param.value])
 
     def apart(self) -> Iterator[CText]:

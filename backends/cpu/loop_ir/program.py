@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loop_ir.entry import UNUSUAL, WRONG_TYPES, entry_lines
-from npcompile.backends.cpu.loop_ir.target import CPU, PATIENCE
+from npcompile.backends.cpu.loop_ir.target import CPU, KINDS, PATIENCE
 from npcompile.backends.loop_ir.c_text import unit
 from npcompile.backends.loop_ir.exits import Ways
 from npcompile.backends.loop_ir.statements import print_function
@@ -18,7 +16,7 @@ from npcompile.backends.registry import _ERROR_STATE
 from npcompile.tensor_core.loop_ir.ops import ALL_ERRORS, Program
 from npcompile.tensor_core.loop_ir.outcome import Exited, Outcome, Returned, ignored_errors, made
 from npcompile.tensor_core.loop_ir.states import Use
-from npcompile.tensor_core.loop_ir.types import DTYPES, Kind
+from npcompile.tensor_core.loop_ir.types import DTYPES
 
 
 @dataclass(slots=True)
@@ -68,5 +66,5 @@ def compile_program(program: Program) -> CompiledLoop:
     """Machine code of a program. Raises Unsupported with the user's line, NoCompiler, or CompilerError."""
     lines, ways = print_function(program, CPU)
     source = unit([*lines, *entry_lines(program, ways)])
-    loaded = load(source, [np.dtype(DTYPES[kind]) for kind in (Kind.B1, Kind.I64, Kind.F64)])
+    loaded = load(source, [DTYPES[kind] for kind in KINDS])
     return CompiledLoop(program, source, ways, loaded.call, loaded.seconds)

@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from npcompile.backends.loop_ir import libm
-from npcompile.backends.loop_ir.target import SHARED_HELPERS, Ability, Target
+from npcompile.backends.loop_ir.target import C_TYPES, SHARED_HELPERS, Ability, Target, of_words
+from npcompile.tensor_core.loop_ir.types import DTYPES
 
 OUT_OF_MEMORY = -1  # what the function returns instead of the number of a way out
+KINDS: Final = tuple(kind for kind in DTYPES if kind in C_TYPES)  # of `npc_dtypes`
 PATIENCE = 1 << 12  # iterations, or blocks of these, between two looks for signals
 
+OVERFLOWS: Final = """NPC_INLINE int npc_add_overflows_$(@ a, @ b) { @ r; return __builtin_add_overflow(a, b, &r); }
+NPC_INLINE int npc_subtract_overflows_$(@ a, @ b) { @ r; return __builtin_sub_overflow(a, b, &r); }
+NPC_INLINE int npc_multiply_overflows_$(@ a, @ b) { @ r; return __builtin_mul_overflow(a, b, &r); }
+"""
 # They follow prelude.py's: `rt` is the runtime.
 HELPERS: Final = f"""typedef long long npc_i64;
-union npc_word {{ npc_i64 i; double d; char* p; }};
+union npc_word {{ npc_i64 i; double d; float f; char* p; }};
 struct npc_list {{ struct npc_list* next; npc_i64 length, capacity; char* data; PyObject* made; }};
 struct npc_room {{ struct npc_room* next; npc_i64 bytes; char* data; }};
 struct npc_block {{ struct npc_block* next; PyObject* array; }};
@@ -27,10 +33,7 @@ struct npc_frame {{
 #define NPC_NAN __builtin_nan("")
 #define NPC_INFINITY __builtin_inf()
 {libm.DECLARATIONS}{SHARED_HELPERS}{libm.HELPERS}
-NPC_INLINE int npc_add_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return __builtin_add_overflow(a, b, &r); }}
-NPC_INLINE int npc_subtract_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return __builtin_sub_overflow(a, b, &r); }}
-NPC_INLINE int npc_multiply_overflows(npc_i64 a, npc_i64 b) {{ npc_i64 r; return __builtin_mul_overflow(a, b, &r); }}
-#if defined(__x86_64__)
+{of_words(OVERFLOWS)}#if defined(__x86_64__)
 enum {{ NPC_INVALID = 1, NPC_DIVIDE = 4, NPC_OVER = 8, NPC_UNDER = 16 }};
 /* GCC makes one of two calls of __builtin_ia32_stmxcsr() with nothing but arithmetic between. */
 NPC_INLINE unsigned npc_flags(void) {{ unsigned found; __asm__ volatile("stmxcsr %0" : "=m"(found) : : "memory"); return found; }}
@@ -110,8 +113,9 @@ static __attribute__((noinline, unused)) PyObject* npc_array_of(
   if (!out[2].i) {{ rt->incref(owner); return owner; }}
   return rt->view(npc_dtypes[kind], rank, (int64_t*)&out[3], (int64_t*)&out[3 + rank], out[0].p, owner);
 }}
-static __attribute__((noinline, unused)) PyObject* npc_list_of(struct npc_list* list, const char* letter, int kind) {{
-  if (!list->made) list->made = rt->list_of(letter, npc_dtypes + kind, list->data, list->length, 8);
+static __attribute__((noinline, unused)) PyObject* npc_list_of(
+    struct npc_list* list, const char* letter, int kind, npc_i64 size) {{
+  if (!list->made) list->made = rt->list_of(letter, npc_dtypes + kind, list->data, list->length, size);
   if (list->made) rt->incref(list->made);
   return list->made;
 }}
@@ -146,7 +150,7 @@ static __attribute__((noinline, unused)) char* npc_room(struct npc_frame* frame,
   }}
   return room->data;
 }}
-enum {{ NPC_OF_B1, NPC_OF_I64, NPC_OF_F64 }};
+enum {{ {", ".join(f"NPC_OF_{kind.name}" for kind in KINDS)} }};
 #define NPC_LEAVE(number) return number
 /* 32 sums at once: NumPy's BLAS does not add in the order of the elements either. */
 typedef double npc_sums __attribute__((vector_size(64)));
@@ -175,9 +179,8 @@ FUNCTION: Final = """static npc_i64 npc_loop(struct npc_frame* frame, const unio
   npc_clear_flags();"""
 # Comparisons that set no flag for a NaN, as NumPy's do not report one.
 QUIET: Final = {
-    "less.double": "__builtin_isless({}, {})",
-    "less_equal.double": "__builtin_islessequal({}, {})",
-    "greater.double": "__builtin_isgreater({}, {})",
-    "greater_equal.double": "__builtin_isgreaterequal({}, {})",
+    f"{row}.{kind}": f"__builtin_is{row.replace('_', '')}({{}}, {{}})"
+    for row in ("less", "less_equal", "greater", "greater_equal")
+    for kind in ("f32", "f64")
 }
 CPU: Final = Target("the CPU", HELPERS, FUNCTION, QUIET, True, frozenset(Ability))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,21 +22,13 @@ from npcompile.tensor_core.loop_ir.ops import Alloc, For, LoopKind, Program
 from npcompile.tensor_core.loop_ir.outcome import Datum, Made, made
 from npcompile.tensor_core.loop_ir.rows import Number
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, TupleOf, Use
-from npcompile.tensor_core.loop_ir.types import DTYPES, Kind, Memref, Scalar
+from npcompile.tensor_core.loop_ir.types import DTYPES, Memref, Object, Scalar, dtype_of
 
 FAILED, WAY, STATUS_WORDS, NO_ROOM = 0, 4, 5, -1  # of the status, as target.py has them
 FEW_THREADS = 32  # of a block, where there is little to do
 MOST_BLOCKS = 1 << 20
 LEAST_ROOM, MOST_ROOM = 1 << 20, 1 << 33  # bytes for arrays whose sizes nobody knows before
 MOST_OWN = 1 << 31  # bytes for the own arrays of all threads
-NUMBERS: dict[Kind, Callable[[Any], Number]] = {
-    Kind.BOOL: bool,
-    Kind.INT: int,
-    Kind.FLOAT: float,
-    Kind.B1: np.bool_,
-    Kind.I64: np.int64,
-    Kind.F64: np.float64,
-}
 
 
 class LoopKernel(Protocol):
@@ -176,8 +168,10 @@ class DeviceLoop:
         kind = self.program.types[value]
         if isinstance(kind, Memref):
             return [self.device.address(x), 0, 0, *x.shape, *x.strides]
+        if isinstance(kind, Object):
+            return [0]
         assert isinstance(kind, Scalar), kind
-        return [struct.unpack("q", struct.pack("d", x))[0] if kind.kind in (Kind.FLOAT, Kind.F64) else int(x)]
+        return [*struct.unpack("q", np.asarray(x, dtype_of(kind.kind)).tobytes().ljust(8, b"\0"))]
 
     # --- after
 
@@ -191,8 +185,10 @@ class DeviceLoop:
     def datum(self, leaf: Leaf, words: np.ndarray, arguments: Sequence[Any], arena: Any) -> Any:
         mine = words[leaf.word : leaf.word + words_of(leaf.kind)]
         if isinstance(leaf.kind, Scalar):
-            kind = leaf.kind.kind
-            return NUMBERS[kind](mine.view(np.float64)[0] if kind in (Kind.FLOAT, Kind.F64) else mine[0])
+            found = mine.view(dtype_of(leaf.kind.kind))[0]
+            return found if leaf.kind.is_numpys else found.item()
+        if isinstance(leaf.kind, Object):
+            return arguments[int(mine[0])]
         assert isinstance(leaf.kind, Memref), leaf
         data, owner, is_view, *layout = map(int, mine)
         if 0 <= owner < len(arguments) and not is_view:

@@ -8,26 +8,34 @@ from __future__ import annotations
 from typing import Final
 
 from npcompile.backends.loop_ir import libm
-from npcompile.backends.loop_ir.target import SHARED_HELPERS, Ability, Target
+from npcompile.backends.loop_ir.target import SHARED_HELPERS, Ability, Target, of_words
 
+# Of words of 32 bits and less: 64 bits hold the exact result.
+OVERFLOWS: Final = """NPC_INLINE int npc_add_overflows_$(@ a, @ b) { const npc_i64 r = (npc_i64)a + b; return r != (@)r; }
+NPC_INLINE int npc_subtract_overflows_$(@ a, @ b) { const npc_i64 r = (npc_i64)a - b; return r != (@)r; }
+NPC_INLINE int npc_multiply_overflows_$(@ a, @ b) { const npc_i64 r = (npc_i64)a * b; return r != (@)r; }
+"""
 HELPERS: Final = f"""typedef long long npc_i64;
-union npc_word {{ npc_i64 i; double d; char* p; }};
+union npc_word {{ npc_i64 i; double d; float f; char* p; }};
 #define NPC_INLINE static __device__ __forceinline__
 #define NPC_UNLIKELY(c) __builtin_expect(!!(c), 0)
 #define NPC_NAN __longlong_as_double(0x7ff8000000000000LL)
 #define NPC_INFINITY __longlong_as_double(0x7ff0000000000000LL)
 {SHARED_HELPERS}{libm.HELPERS}
-NPC_INLINE int npc_add_overflows(npc_i64 a, npc_i64 b) {{
+{of_words(OVERFLOWS, 4)}NPC_INLINE int npc_add_overflows_i64(npc_i64 a, npc_i64 b) {{
   const npc_i64 r = (npc_i64)((unsigned long long)a + (unsigned long long)b);
   return ((a ^ r) & (b ^ r)) < 0;
 }}
-NPC_INLINE int npc_subtract_overflows(npc_i64 a, npc_i64 b) {{
+NPC_INLINE int npc_subtract_overflows_i64(npc_i64 a, npc_i64 b) {{
   const npc_i64 r = (npc_i64)((unsigned long long)a - (unsigned long long)b);
   return ((a ^ b) & (a ^ r)) < 0;
 }}
-NPC_INLINE int npc_multiply_overflows(npc_i64 a, npc_i64 b) {{
+NPC_INLINE int npc_multiply_overflows_i64(npc_i64 a, npc_i64 b) {{
   return __mul64hi(a, b) != (npc_i64)((unsigned long long)a * (unsigned long long)b) >> 63;
 }}
+NPC_INLINE int npc_add_overflows_u64(unsigned long long a, unsigned long long b) {{ return a + b < a; }}
+NPC_INLINE int npc_subtract_overflows_u64(unsigned long long a, unsigned long long b) {{ return a < b; }}
+NPC_INLINE int npc_multiply_overflows_u64(unsigned long long a, unsigned long long b) {{ return __umul64hi(a, b) != 0; }}
 NPC_INLINE double npc_dot(const char* x, npc_i64 n, npc_i64 sx, const char* y, npc_i64 m, npc_i64 sy) {{
   double s = 0;
   for (npc_i64 i = 0; i < n; ++i) s += *(const double*)(x + i * sx) * *(const double*)(y + i * sy);

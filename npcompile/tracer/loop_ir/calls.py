@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType, ModuleType
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from npcompile.numpy_shim import registry
-from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.loop_ir.ops import FP_ERRORS, Append, Call, NewList
-from npcompile.tensor_core.loop_ir.rows import ROWS, Rule
 from npcompile.tensor_core.loop_ir.states import ErrorState, Mode
-from npcompile.tensor_core.loop_ir.types import F64, Kind, List, Memref, Scalar
-from npcompile.tensor_core.op import OPS, Op
-from npcompile.tensor_core.transforms.decompose import composition
+from npcompile.tensor_core.loop_ir.types import (
+    F64,
+    Kind,
+    List,
+    Memref,
+    Scalar,
+)
 from npcompile.tracer.loop_ir import indexing, numbers, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
@@ -34,22 +35,9 @@ from npcompile.tracer.loop_ir.abstract import (
     Zip,
 )
 from npcompile.tracer.loop_ir.builder import Builder
+from npcompile.tracer.loop_ir.number_functions import OF_NUMBERS, Arguments, Function, only, require_count, value_of
 from npcompile.tracer.loop_ir.sources import ModuleAttribute
 
-UFUNCS: Final = (
-    *("sqrt", "exp", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
-    *("exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "floor", "ceil", "trunc", "rint", "sign"),
-    *("add", "subtract", "multiply", "divide", "negative", "power", "arctan2", "hypot", "maximum", "minimum"),
-)
-OF_MATH: Final = {
-    **{
-        name: name
-        for name in ("sqrt", "exp", "sin", "cos", "tan", "sinh", "cosh", "tanh", "log", "log1p", "expm1", "log2", "log10")
-    },
-    **{f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
-}
-Arguments: TypeAlias = Sequence[Abstract]
-Function: TypeAlias = Callable[[Builder, Sequence[Abstract]], Abstract]
 MODES = {"ignore": Mode.IGNORE}
 
 
@@ -59,12 +47,6 @@ class OtherElement(Unsupported):
     def __init__(self, element: Kind):
         super().__init__("a list with numbers of several kinds")
         self.element = element
-
-
-def value_of(x: Abstract) -> int:
-    if not isinstance(x, Value):
-        raise Unsupported(f"an argument that is a {type(x).__name__}")
-    return x.value
 
 
 def constant(b: Builder, value: object) -> Abstract:
@@ -112,17 +94,6 @@ def strided(b: Builder, start: int, stop: int, step: int) -> Range:
     distance, more = b.let("span", low, high), b.constant(abs(step) - 1)
     b.check_not(b.let("add_overflows", distance, more))
     return Range(start, step, b.let("floor_divide", b.let("add", distance, more), b.constant(abs(step))))
-
-
-def require_count(args: Arguments, low: int, high: int) -> None:
-    """A call with other numbers of arguments is not known: it may have an `out`, or be wrong."""
-    if not low <= len(args) <= high:
-        raise Unsupported(f"a call with {len(args)} arguments")
-
-
-def only(args: Arguments) -> Abstract:
-    require_count(args, 1, 1)
-    return args[0]
 
 
 def enumerate_(b: Builder, args: Arguments) -> Abstract:
@@ -176,62 +147,11 @@ def new_array(zeroed: bool) -> Function:
     return make
 
 
-def of_number(rule: Callable[[Builder, int], int]) -> Function:
-    def call(b: Builder, args: Arguments) -> Abstract:
-        x = only(args)
-        return Value(rule(b, value_of(x)))
-
-    return call
-
-
 def absolute(b: Builder, args: Arguments) -> Abstract:
     x = only(args)
     if b.aborts and statements.is_about_arrays(b, x):
         return statements.unary(b, "abs", x)
     return Value(numbers.absolute(b, value_of(x)))
-
-
-def ufunc(op: str) -> Function:
-    """One of NumPy's, of numbers and of arrays."""
-
-    def rule(b: Builder, values: list[int]) -> int:
-        return b.let(op, *(numbers.as_f64(b, value) for value in values))
-
-    return lambda b, args: Value(rule(b, [value_of(x) for x in args]))
-
-
-def of_python(op: str) -> Function:
-    """One of the module `math`: a result that is not finite raises there, or is left to Python."""
-
-    def rule(b: Builder, value: int) -> int:
-        result = b.let(op, numbers.to_float(b, numbers.floating(b, value)))
-        b.check(b.let("is_finite", result))
-        return result
-
-    return of_number(rule)
-
-
-def square(b: Builder, args: Arguments) -> Abstract:
-    def rule(b: Builder, values: list[int]) -> int:
-        (value,) = (numbers.as_f64(b, value) for value in values)
-        return b.let("multiply", value, value)
-
-    return Value(rule(b, [value_of(x) for x in args]))
-
-
-def extreme(symbol: str) -> Function:
-    """Python's min or max of numbers of one kind, which are compared from left to right."""
-
-    def call(b: Builder, args: Arguments) -> Abstract:
-        values = [value_of(x) for x in args]
-        if len(values) < 2 or len({b.type(value) for value in values}) > 1:
-            raise Unsupported("min or max of numbers of several kinds, or of an array")
-        best, *rest = values
-        for value in rest:
-            best = b.let("choose", numbers.compare(b, symbol, value, best), value, best)
-        return Value(best)
-
-    return call
 
 
 def dot(b: Builder, args: Arguments) -> Abstract:
@@ -245,50 +165,14 @@ FUNCTIONS: Final[dict[Named, Function]] = {
     zip: zip_,
     len: length,
     abs: absolute,
-    float: of_number(numbers.to_float),
     np.empty_like: empty_like,
     np.empty: new_array(False),
     np.zeros: new_array(True),
-    max: extreme(">"),
-    min: extreme("<"),
-    np.square: square,
     np.dot: dot,
-    **dict.fromkeys((np.abs, np.fabs), ufunc("absolute")),
-    **{getattr(np, name): ufunc(name) for name in UFUNCS},
-    **{getattr(math, name): of_python(row) for name, row in OF_MATH.items()},
+    **OF_NUMBERS,
 }
 
-
-def of_row(op: Op) -> Function:
-    """A function of float64 that the op table has, of numbers that are converted to these: its primitives one after another."""
-
-    def rule(b: Builder, values: list[int]) -> int:
-        values = [numbers.as_f64(b, value) for value in values]
-        graph = composition(op.name, (np.dtype(float),) * len(values))
-        made = dict(zip(graph.inputs, values, strict=True))
-        for node in graph.nodes[len(values) :]:
-            made[node] = number_of(b, node, made)
-        return made[graph.outputs[0]]
-
-    return lambda b, args: Value(rule(b, [value_of(x) for x in args]))
-
-
-def number_of(b: Builder, node: Node, made: Mapping[Node, int]) -> int:
-    if node.op == "constant":
-        return b.constant(float(node.params["value"]))
-    if node.op not in ROWS:
-        raise Unsupported(f"{node.op} of single numbers")
-    return b.let(node.op, *(made[x] for x in node.inputs))
-
-
-def add_row(op: Op) -> None:
-    is_primitive = op.name in ROWS and ROWS[op.name].rule is Rule.FLOATING and isinstance(op.numpy, np.ufunc)
-    if is_primitive or op.kind == "elementwise" and op.decomposition is not None:
-        FUNCTIONS[op.numpy] = of_row(op)
-
-
-OPS.for_each(add_row)
-OF_OBJECTS: Final = (range, enumerate, zip, len, float, max, min)
+OF_OBJECTS: Final = (range, enumerate, zip, len, float, int, bool, max, min, round)
 
 
 def call(b: Builder, function: Abstract, args: Arguments, names: tuple[str, ...] = ()) -> Abstract:

@@ -15,7 +15,7 @@ from npcompile.tensor_core.graph import Builder as GraphBuilder
 from npcompile.tensor_core.graph import Graph, Node, users
 from npcompile.tensor_core.loop_ir.ops import Branch, Jump, Store
 from npcompile.tensor_core.loop_ir.rows import ROWS
-from npcompile.tensor_core.loop_ir.types import KINDS, Kind, Memref
+from npcompile.tensor_core.loop_ir.types import KINDS, TRUTHS, Kind, Memref
 from npcompile.tensor_core.transforms.decompose import expanded
 from npcompile.tracer.bytecode.analysis import loop_region
 from npcompile.tracer.loop_ir import indexing, numbers
@@ -27,6 +27,7 @@ Index = Sequence[int]
 CHEAP = ("add", "subtract", "multiply", "negative", "cast", "where", "absolute", "maximum", "minimum")
 MOVED = ("permute", "reshape", "broadcast_to", "slice", "alias", "laid_out")
 Rule: TypeAlias = "Callable[[Loops, Node], None]"  # gives a node memory, or a value
+ELEMENTS = (Kind.F64, Kind.I64, Kind.B1)  # of what statements about arrays make
 
 
 @dataclass(slots=True)
@@ -172,7 +173,7 @@ class Loops:
     def allocate(self, node: Node) -> int:
         self.note_arrays(node.meta.shape)
         kind = KINDS.get(node.dtype)
-        if kind not in (Kind.F64, Kind.I64, Kind.B1):
+        if kind not in ELEMENTS:
             raise Unsupported(f"an array of {node.dtype}")
         made = indexing.empty(self.b, [self.size(n) for n in node.meta.shape], False, kind)
         self.b.fresh.add(made.value)
@@ -266,6 +267,8 @@ class Loops:
     def scalar(self, node: Node, args: list[int]) -> int:
         b = self.b
         kinds = [numbers.kind_of(b, arg) for arg in args]
+        if KINDS.get(node.dtype) not in ELEMENTS:
+            raise Unsupported(f"elements of {node.dtype}")
         match node.op, args:
             case "cast", [x]:
                 return converted(b, x, node.dtype)
@@ -276,17 +279,17 @@ class Loops:
                 return b.let("not_equal", x, x)
             case "isfinite", [x]:
                 return b.let("is_finite", x)
-            case "logical_not" | "invert", [x] if kinds[0] in numbers.TRUTHS:
+            case "logical_not" | "invert", [x] if kinds[0] in TRUTHS:
                 return b.let("logical_not", x)
-            case "logical_and" | "bitwise_and", [_, _] if set(kinds) <= set(numbers.TRUTHS):
+            case "logical_and" | "bitwise_and", [_, _] if set(kinds) <= set(TRUTHS):
                 return b.let("logical_and", *args)
-            case "logical_or" | "bitwise_or", [x, y] if set(kinds) <= set(numbers.TRUTHS):
+            case "logical_or" | "bitwise_or", [x, y] if set(kinds) <= set(TRUTHS):
                 return b.let("logical_not", b.let("logical_and", b.let("logical_not", x), b.let("logical_not", y)))
-        if any(kind in numbers.INTEGERS for kind in kinds):
+        if any(kind in numbers.WORDS for kind in kinds):
             return of_integers(b, node.op, args)
         if node.op in COMPARED and Kind.F64 in kinds:
             return b.let(node.op, *(numbers.as_f64(b, arg) for arg in args))
-        if node.op not in ROWS or any(kind not in numbers.FLOATING for kind in kinds):
+        if node.op not in ROWS or any(kind not in numbers.DOUBLES for kind in kinds):
             raise Unsupported(f"{node.op} of elements of {', '.join(kind.value for kind in kinds)}")
         return b.let(node.op, *(numbers.as_f64(b, arg) for arg in args))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.loop_ir.ops import Load
-from npcompile.tensor_core.loop_ir.types import KINDS, Kind, Memref, Scalar
+from npcompile.tensor_core.loop_ir.types import KINDS, TRUTHS, Kind, Memref, Scalar
 from npcompile.tracer.loop_ir import numbers
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.builder import Builder
@@ -36,13 +36,13 @@ def constant(b: Builder, value: Any) -> int:
 
 def converted(b: Builder, value: int, dtype: np.dtype) -> int:
     kind, wanted = numbers.kind_of(b, value), KINDS.get(dtype)
-    if kind in numbers.TRUTHS and wanted in (Kind.F64, Kind.I64):
+    if kind in TRUTHS and wanted in (Kind.F64, Kind.I64):
         return b.let("choose", value, constant(b, dtype.type(1)), constant(b, dtype.type(0)))
-    if wanted is Kind.F64 and kind in (*numbers.INTEGERS, *numbers.FLOATING):
+    if wanted is Kind.F64 and kind in (*numbers.WORDS, *numbers.DOUBLES):
         return b.let("to_f64", value)
-    if wanted is Kind.B1 and kind in (*numbers.INTEGERS, *numbers.FLOATING):
-        return b.let("not_equal", value, constant(b, 0.0 if kind in numbers.FLOATING else 0))
-    if wanted is Kind.I64 and kind in numbers.INTEGERS:
+    if wanted is Kind.B1 and kind in (*numbers.WORDS, *numbers.DOUBLES):
+        return b.let("not_equal", value, constant(b, 0.0 if kind in numbers.DOUBLES else 0))
+    if wanted is Kind.I64 and kind in numbers.WORDS:
         return as_kind(b, value, Kind.I64)
     raise Unsupported(f"a conversion of {kind.value} to {dtype}")
 
@@ -52,13 +52,10 @@ def as_kind(b: Builder, value: int, wanted: Kind) -> int:
     kind = numbers.kind_of(b, value)
     if kind is wanted:
         return value
-    if wanted is Kind.F64:
+    if wanted is Kind.F64 and kind in (*numbers.WORDS, *numbers.DOUBLES):
         return numbers.as_f64(b, value)
-    if wanted is Kind.I64 and kind is Kind.INT:
-        return b.let("to_i64", value)
-    if wanted is Kind.B1 and kind is Kind.BOOL:
-        one, zero = constant(b, 1), constant(b, 0)
-        return b.let("not_equal", b.let("choose", value, one, zero), zero)
+    if wanted is Kind.I64 and kind is Kind.INT or wanted is Kind.B1 and kind is Kind.BOOL:
+        return numbers.converted(b, value, wanted)
     raise Unsupported(f"a {kind.value} among {wanted.value}")
 
 

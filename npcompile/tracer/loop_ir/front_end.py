@@ -16,7 +16,7 @@ import numpy as np
 from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Param, Place, Policy, Program, Return
 from npcompile.tensor_core.loop_ir.types import Kind, List, Type, type_of
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.loop_ir import calls, indexing, inlining, iteration, numbers, statements
+from npcompile.tracer.loop_ir import calls, inlining, iteration, objects, operators, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
     EnteredErrorState,
@@ -313,25 +313,14 @@ def binary_slice(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("BINARY_SUBSCR")
 def binary_subscr(front: FrontEnd, b: Builder, i: Instruction) -> None:
     key, x = b.frame.stack.pop(), b.frame.stack.pop()
-    if b.aborts and statements.is_about_arrays(b, x) and not isinstance(x, Tuple) and not statements.is_plain(b, x, key):
-        result: Abstract = statements.item(b, x, key)
-    else:
-        result = indexing.element(b, x, key)
+    result = operators.item(b, x, key)
     b.frame.stack.append(result)
 
 
 @handles("STORE_SUBSCR")
 def store_subscr(front: FrontEnd, b: Builder, i: Instruction) -> None:
     key, x, value = b.frame.stack.pop(), b.frame.stack.pop(), b.frame.stack.pop()
-    parts = indexing.parts_of(key)
-    if (
-        b.aborts
-        and statements.is_about_arrays(b, x)
-        and not (statements.is_plain(b, x, key) and indexing.is_element(b, x, parts))
-    ):
-        statements.set_item(b, x, key, value)
-    else:
-        indexing.store(b, x, key, calls.value_of(value))
+    operators.set_item(b, x, key, value)
 
 
 @handles("STORE_SLICE")
@@ -346,48 +335,46 @@ def store_slice(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("BINARY_OP")
 def binary_op(front: FrontEnd, b: Builder, i: Instruction) -> None:
     right, left = b.frame.stack.pop(), b.frame.stack.pop()
-    if i.argval == "@":
-        result = calls.matmul(b, left, right)
-    elif b.aborts and statements.is_about_arrays(b, left, right):
-        result = statements.binary(b, i.argval, left, right)
-    else:
-        result = Value(numbers.binary(b, i.argval, *numbers_of(left, right)))
+    result = operators.binary(b, i.argval, left, right)
     b.frame.stack.append(result)
 
 
 @handles("COMPARE_OP")
 def compare_op(front: FrontEnd, b: Builder, i: Instruction) -> None:
     right, left = b.frame.stack.pop(), b.frame.stack.pop()
-    if b.aborts and statements.is_about_arrays(b, left, right):
-        result = statements.compare(b, i.argval, left, right)
-    else:
-        result = Value(numbers.compare(b, i.argval, *numbers_of(left, right)))
+    result = operators.compare(b, i.argval, left, right)
     b.frame.stack.append(result)
 
 
 @handles("UNARY_NEGATIVE")
 def unary_negative(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    x = b.frame.stack.pop()
-    if b.aborts and statements.is_about_arrays(b, x):
-        result = statements.unary(b, "-", x)
-    else:
-        result = Value(numbers.negative(b, calls.value_of(x)))
+    result = operators.negative(b, b.frame.stack.pop())
     b.frame.stack.append(result)
 
 
 @handles("UNARY_INVERT")
 def unary_invert(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    x = b.frame.stack.pop()
-    if not b.aborts or not statements.is_about_arrays(b, x):
-        raise Unsupported("the operator ~ of a number")
-    result = statements.unary(b, "~", x)
+    result = operators.inverted(b, b.frame.stack.pop())
     b.frame.stack.append(result)
 
 
 @handles("UNARY_NOT")
 def unary_not(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    result = Value(b.let("logical_not", calls.value_of(b.frame.stack.pop())))
+    result = Value(b.let("logical_not", objects.truth(b, b.frame.stack.pop())))
     b.frame.stack.append(result)
+
+
+@handles("IS_OP")
+def is_op(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    right, left = b.frame.stack.pop(), b.frame.stack.pop()
+    b.frame.stack.append(Value(b.constant(objects.is_same(b, left, right) ^ bool(i.arg))))
+
+
+@handles("CONTAINS_OP")
+def contains_op(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    items, x = b.frame.stack.pop(), b.frame.stack.pop()
+    found = objects.is_among(b, x, items)
+    b.frame.stack.append(Value(b.let("logical_not", found) if i.arg else found))
 
 
 # --- attributes and calls
@@ -450,9 +437,16 @@ def jump(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 @handles("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE")
 def pop_jump_if(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    condition = calls.value_of(b.frame.stack.pop())
+    condition = objects.truth(b, b.frame.stack.pop())
     targets = (i.target, i.index + 1) if i.opname.endswith("TRUE") else (i.index + 1, i.target)
     b.branch(condition, *targets)
+    front.is_done = True
+
+
+@handles("POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE")
+def pop_jump_if_none(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    is_none = objects.is_same(b, b.frame.stack.pop(), Known(None))
+    b.jump(i.target if is_none == i.opname.endswith("IF_NONE") else i.index + 1)
     front.is_done = True
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.loop_ir.ops import Call
-from npcompile.tensor_core.loop_ir.types import B1, BOOL, DTYPES, F64, Kind, Memref
+from npcompile.tensor_core.loop_ir.types import B1, BOOL, F64, KINDS, Kind, Memref
 from npcompile.tracer.loop_ir import indexing
 from npcompile.tracer.loop_ir.abstract import Slice, Unsupported, Value
-from npcompile.tracer.loop_ir.element_loops import Index, Loops, Rule
+from npcompile.tracer.loop_ir.element_loops import ELEMENTS, Index, Loops, Rule
 from npcompile.tracer.loop_ir.elements import as_kind, constant, converted, of_integers, read
 
 MOST_ELEMENTS = 64  # of a constant array
@@ -32,6 +32,8 @@ def reduce(loops: Loops, node: Node) -> None:
             index = dict(zip(kept, loops.values(outer))) | dict(zip(axes, loops.values(slots)))
             return loops.element(x, [index[k] for k in range(x.meta.ndim)])
 
+        if KINDS.get(node.dtype) not in ELEMENTS:
+            raise Unsupported(f"a reduction of {node.dtype}")
         return REDUCERS[reducer](loops, node.dtype, inner, at)
 
     if reducer not in REDUCERS:
@@ -61,8 +63,6 @@ def folded(op: str, first: float) -> Reducer:
     """Of elements one after another."""
 
     def reduce(loops: Loops, dtype: np.dtype, sizes: Sequence[Size], at: Callable[[Sequence[int]], int]) -> int:
-        if dtype not in DTYPES.values():
-            raise Unsupported(f"a reduction of {dtype}")
         so_far = loops.push(constant(loops.b, dtype.type(first)))
 
         def body(slots: list[int]) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from npcompile.tensor_core.loop_ir.ops import Alloc, Load, Size, Store, View
 from npcompile.tensor_core.loop_ir.types import INT, Kind, List, Memref, Scalar
+from npcompile.tracer.loop_ir import numbers
 from npcompile.tracer.loop_ir.abstract import Abstract, Slice, Tuple, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
-from npcompile.tracer.loop_ir.numbers import kind_of, to_index
+from npcompile.tracer.loop_ir.numbers import to_index
 
 
 def size(b: Builder, array: int, axis: int = 0) -> int:
@@ -139,21 +140,9 @@ def store(b: Builder, x: Abstract, key: Abstract, value: int) -> None:
             if len(keys) != kind.rank or not kind.writeable:
                 raise Unsupported("a store that is not into one element of an array that may be written")
             index = [checked_index(b, each, size(b, array, axis)) for axis, each in enumerate(keys)]
-            b.effect(Store(array, index, stored(b, value, kind.element), b.at))
+            b.effect(Store(array, index, numbers.stored(b, value, kind.element), b.at))
             return
     raise Unsupported("a store into this")
-
-
-def stored(b: Builder, value: int, element: Kind) -> int:
-    """The number as an array keeps it: only where NumPy converts without a word."""
-    kind = kind_of(b, value)
-    if element is Kind.F64:
-        return b.let("to_f64", value)  # of an f64 too: versions with other numbers then have the same ops
-    if element is Kind.I64 and kind is Kind.INT:
-        return b.let("to_i64", value)
-    if kind is not element:
-        raise Unsupported(f"a {kind.value} is stored in an array of {element.value}")
-    return value
 
 
 def empty(b: Builder, sizes: Sequence[int], zeroed: bool, element: Kind = Kind.F64) -> Value:

@@ -1,0 +1,70 @@
+"""Small functions that go through the loop IR as a whole: they agree with Python wherever they are left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+
+import numpy as np
+import pytest
+
+from npcompile.backends.cpu.loop_ir.program import compile_program
+from npcompile.tensor_core.loop_ir.pipeline import run_passes
+from npcompile.tensor_core.loop_ir.verifier import verify
+from npcompile.tracer.loop_ir.front_end import trace
+from tests.loop_ir.agreement import Arguments, checks_in, compiled, happened, interpreted
+
+MOST_EXITS = 40  # that are tried in a run
+
+
+def agrees(function: Callable[..., object], *cases: Arguments) -> None:
+    """All cases have the types of the first one."""
+    assert isinstance(function, FunctionType)
+    wanted = [happened(function, arguments) for arguments in cases]
+    program = trace(function, cases[0]).program
+    for passes in ("none", "all"):
+        verify(program)
+        for arguments, expected in zip(cases, wanted):
+            for leave_at in (-1, *range(min(MOST_EXITS, checks_in(program, arguments)))):
+                got = happened(interpreted(function, program, leave_at), arguments)
+                assert got.same(expected), (passes, leave_at, got, expected)
+        if passes == "none":
+            run_passes(program)
+    loop = compile_program(program)
+    for arguments, expected in zip(cases, wanted):
+        for leave_at in (-1, 0, 1, 3):
+            got = happened(compiled(function, loop, leave_at), arguments)
+            assert got.same(expected), (leave_at, got, expected)
+
+
+def asks_what_it_is(x, q):
+    s = 0
+    for i in range(x.size):
+        if q is None:
+            s += 1
+        elif q == "text" and i:
+            x[i] = s
+        if not q or i in (1, 3):
+            s += i
+        if x[i] is not None and q != 3:
+            s += 1
+    return s, q
+
+
+@pytest.mark.parametrize("q", [None, "text", ""])
+def test_objects_are_asked_what_they_are(q: object) -> None:
+    agrees(asks_what_it_is, (np.ones(5), q), (np.zeros(0), q))
+
+
+def hands_it_on(x, q):
+    for i in range(x.size):
+        x[i] += 1
+    return q
+
+
+def test_an_object_that_is_handed_on_is_the_same() -> None:
+    q, x = {"text": 1.5}, np.ones(3)
+    program = trace(hands_it_on, (x, q)).program
+    run_passes(program)
+    assert compiled(hands_it_on, compile_program(program))(x, q) is q
+    assert compiled(hands_it_on, compile_program(program), leave_at=1)(x, q) is q
