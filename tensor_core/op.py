@@ -64,6 +64,10 @@ class Op:
     # By the derivative, or a question about the params. None: what the rule of a ufunc is seen to read (`reverse.reads_of`).
     reads: Reads | Callable[..., Reads] | None = None
     silent: Silent = Silent.NEVER
+    # Is the function finite where its slope is infinite? Then a gradient of 0 is kept 0 there (`transforms/cotangent.py`).
+    singular: bool = False
+    # Is a gradient exactly 0 where the op took nothing from an operand, or a question about the params?
+    chooses: bool | Callable[..., bool] = False
     stacks: bool = False  # extern: does the same for each part along one more axis 0 of all inputs; axis params count it
 
     def may_report(self, dtypes: Iterable[np.dtype]) -> bool:

@@ -30,6 +30,7 @@ from npcompile.backends.cpu.planning import plan_kernel
 from npcompile.backends.cpu.primitives import (
     HIDE_OTHER_ERRORS,
     c_type,
+    has_text,
     is_native,
     loaded_text,
     memory_type,
@@ -55,7 +56,7 @@ from npcompile.backends.special_calls import with_forms
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product
-from npcompile.tensor_core.transforms.decompose import expanded
+from npcompile.tensor_core.transforms.decompose import expanded, is_composite
 
 SMALL = 4096  # bytes of temporaries that share one piece of memory
 ITEM = "npc_item"  # gives the only output
@@ -78,7 +79,7 @@ ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtim
 
 def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
     """Compile `graph` to machine code. Nodes without a C form run with NumPy, between native pieces. Raises NoCompiler."""
-    graph = expanded(graph)
+    graph = expanded(graph, lambda node: is_composite(node.op) and not has_text(node))
     if graph.accuracy == "bitwise":
         return compile_pieces(with_numpys_bits(graph))
     graph = by_rows(with_forms(graph, is_native))

@@ -170,6 +170,8 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "nextafter": kinds("fg", "nextafter{s}({0}, {1})"),
     "ldexp": kinds("efg", "ldexp{s}({0}, (int)npc_max(npc_min({1}, 2147483647), -2147483647))"),
     "where": kinds("b", "({0} ? {1} : {2})"),
+    "zero_or_multiply": kinds("efg", "({0} == 0 ? {0} : {0} * {1})"),
+    "zero_or_divide": kinds("efg", "({0} == 0 ? {0} : {0} / {1})"),
     "real": kinds("biuefg", "{0}") | {"c": "{0}.re"},
     "imag": kinds("biuefg", "0") | {"c": "{0}.im"},
     "complex": {"f": "({R}){{{0}, {1}}}"},
@@ -250,6 +252,11 @@ def numpy_underflows(op: str, dtype: np.dtype) -> bool:
     """May NumPy note an underflow where nothing here does? Its conversion to float16 notes one for every inexact number below the
     smallest normal one, the processor's only if it is below when rounded."""
     return (op, short(dtype)) in NUMPY_UNDERFLOWS or (dtype == np.float16 and op not in EXACT)
+
+
+def has_text(node: Node) -> bool:
+    """Is there a template for the op of operands of these dtypes, also where it could be made of others?"""
+    return all(kind(x.dtype) in PRIMITIVES.get(node.op, ()) for x in node.inputs)
 
 
 def truth_text(x: str, dtype: np.dtype) -> str:

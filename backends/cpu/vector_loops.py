@@ -35,6 +35,8 @@ TEMPLATES = {op: PRIMITIVES[op]["f"] for op in SAME.split()} | {
     "minimum": "npc_either@((npc_words@)({0} != {0}), {0}, npc_smaller@({0}, {1}))",
     "fmax": "npc_either@((npc_words@)({1} != {1}), {0}, npc_larger@({0}, {1}))",
     "fmin": "npc_either@((npc_words@)({1} != {1}), {0}, npc_smaller@({0}, {1}))",
+    "zero_or_multiply": "npc_either@((npc_words@)({0} == 0), {0}, {0} * {1})",
+    "zero_or_divide": "npc_either@((npc_words@)({0} == 0), {0}, {0} / {1})",
     "copysign": "npc_either@(npc_sign@(), {1}, {0})",
     "isfinite": "(({0} == {0}) & (npc_size@({0}) != npc_all@(__builtin_inf())))",
     "isinf": "(npc_size@({0}) == npc_all@(__builtin_inf()))",

@@ -57,7 +57,7 @@ def eager_cond(predicate: Any, *operands: Any, true_graph: Callable[..., Arrays]
     return tuple((true_graph if predicate else false_graph)(*operands))
 
 
-@row("control", eager=eager_cond, vjp=vjp_cond, raises=FAILURES)
+@row("control", eager=eager_cond, vjp=vjp_cond, raises=FAILURES, chooses=True)
 def cond(predicate: TensorMeta, *operands: TensorMeta, true_graph, false_graph):  # type: ignore[no-untyped-def]
     """The outputs of one of two graphs of the operands, as the 0-D bool says. The other does not run."""
     require_predicate(predicate)
@@ -74,7 +74,7 @@ def eager_checkpoint(*operands: Any, body_graph: Callable[..., Arrays], again: A
     return tuple(body_graph(*operands))
 
 
-@row("control", eager=eager_checkpoint, vjp=vjp_checkpoint, raises=FAILURES)
+@row("control", eager=eager_checkpoint, vjp=vjp_checkpoint, raises=FAILURES, chooses=True)
 def checkpoint(*operands: TensorMeta, body_graph, again=None):  # type: ignore[no-untyped-def]
     """The outputs of a graph of the operands, which keeps nothing: its derivative is such a node that runs it again.
 
@@ -103,7 +103,7 @@ def require_while(operands: Sequence[TensorMeta], cond_graph: Graph, body_graph:
     require_predicate(predicate)
 
 
-@row("control", eager=eager_while_loop, vjp=vjp_while_loop, raises=FAILURES)
+@row("control", eager=eager_while_loop, vjp=vjp_while_loop, raises=FAILURES, chooses=True)
 def while_loop(*operands: TensorMeta, cond_graph, body_graph, carried):  # type: ignore[no-untyped-def]
     """The carries after body_graph ran while cond_graph was true.
 
@@ -137,7 +137,7 @@ def eager_while_vjp(
     return tuple(gradients)
 
 
-@row("control", eager=eager_while_vjp, vjp=vjp_while_vjp, raises=FAILURES)
+@row("control", eager=eager_while_vjp, vjp=vjp_while_vjp, raises=FAILURES, chooses=True)
 def while_vjp(*operands: TensorMeta, cond_graph, body_graph, vjp_graph, carried, moving, inputs):  # type: ignore[no-untyped-def]
     """The vector-Jacobian product of a while_loop: it runs again, keeps every carry, and goes back through them.
 
@@ -177,7 +177,7 @@ def eager_for_loop(
     return (*carry, *stacked)
 
 
-@row("control", eager=eager_for_loop, vjp=vjp_for_loop, raises=FAILURES)
+@row("control", eager=eager_for_loop, vjp=vjp_for_loop, raises=FAILURES, chooses=True)
 def for_loop(*operands: TensorMeta, body_graph, carried, scanned, length, reverse=False, extends=None):  # type: ignore[no-untyped-def]
     """body_graph run `length` times, a size: along axis 0 of arrays (JAX's scan), or just so often.
 

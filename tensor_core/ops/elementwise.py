@@ -12,6 +12,7 @@ import numpy as np
 
 from npcompile.tensor_core.meta import TensorMeta, keep_order_strides
 from npcompile.tensor_core.op import OPS, Cost, Op, Parts, Reads, Silent, Value, row
+from npcompile.tensor_core.squares import is_sum_of_squares
 
 Interval = tuple[float, float]
 LOG_2, LOG_10 = math.log(2), math.log(10)
@@ -27,6 +28,8 @@ def elementwise(
     inexact: str = "",
     cost: Cost | None = None,
     silent: Silent = Silent.NEVER,
+    singular: bool = False,
+    chooses: bool = False,
 ) -> Op:
     """A row for a ufunc with one output, or for a function that is written with such: that is the whole of adding it.
 
@@ -52,6 +55,7 @@ def elementwise(
     name = function.__name__
     cost = cost or (Cost.MODERATE if decomposition is None else Cost.FUNCTION)
     known = {"loops": ufunc, "decomposition": decomposition, "inexact": inexact, "cost": cost, "silent": silent}
+    known |= {"singular": singular, "chooses": chooses}
     return OPS.add(Op(name, "elementwise", meta, eager, vjp, function, samples=samples, **known))
 
 
@@ -99,11 +103,19 @@ def of_power(g: Value, out: Value, x: Value, y: Value) -> Parts:
         if n is None:
             # 0 * x ** -1 is zero too where x is.
             exponent = (x.equals(0) & y.equals(0)).where(1, y) - 1
-            return g * (y * x**exponent)
-        return None if n == 0 else g if n == 1 else g * (raised(x, n - 1) * n)
+            return unless_flat(x, x, g * (y * x**exponent))
+        if n in (0, 1):
+            return g if n == 1 else None
+        part = g * (raised(x, n - 1) * n)
+        return unless_flat(x, x, part) if n.real < 1 else part
 
     # Masked before the logarithm: compilers do not vectorize calls that only one branch needs.
     return of_base, lambda: g * (out * x.equals(0).where(1, x).log())
+
+
+def unless_flat(x: Value, at: Value, part: Value) -> Value:
+    """The gradient of a root of x. Of one of a sum of squares, such as a norm, it is 0 where that is 0, as `at` is."""
+    return at.equals(0).where(0, part) if is_sum_of_squares(x.node) else part
 
 
 def raised(x: Value, n: Any) -> Value:
@@ -220,7 +232,7 @@ SMOOTH: dict[np.ufunc, Callable] = {
     np.logaddexp2: of_log_of_sum("exp2", -1),
     np.power: of_power,
     np.float_power: of_power,
-    np.sqrt: lambda g, out, x: g / (out + out),
+    np.sqrt: lambda g, out, x: unless_flat(x, out, g / (out + out)),
     np.cbrt: lambda g, out, x: g / (out * out * 3),
     np.hypot: of_hypot,
     np.sin: lambda g, out, x: g * x.cos(),
@@ -298,10 +310,14 @@ SILENT: dict[np.ufunc, Silent] = {
     **dict.fromkeys((np.absolute, np.fabs, np.sign, np.maximum, np.minimum, np.fmax, np.fmin), Silent.REAL),
     **dict.fromkeys((np.less, np.less_equal, np.greater, np.greater_equal), Silent.REAL),
 }
+# Finite where their slopes are infinite, or NaN.
+SINGULAR = (np.sqrt, np.cbrt, np.power, np.float_power, np.arcsin, np.arccos, np.arccosh, np.arctan2)
+CHOOSING = (*EXTREMES, np.absolute, np.fabs, np.heaviside)
 DERIVATIVES = SMOOTH | dict.fromkeys(PIECEWISE_CONSTANT, flat) | dict.fromkeys(COMPARISON + LOGIC + BITS + DIVISORS)
 for ufunc, rule in DERIVATIVES.items():
     domain, inexact, silent = RESTRICTED.get(ufunc, (-9, 9)), INEXACT.get(ufunc, ""), SILENT.get(ufunc, Silent.NEVER)
-    elementwise(ufunc, rule, domain, inexact=inexact, cost=COSTS.get(ufunc), silent=silent)
+    columns: dict[str, Any] = {"singular": ufunc in SINGULAR, "chooses": ufunc in CHOOSING}
+    elementwise(ufunc, rule, domain, inexact=inexact, cost=COSTS.get(ufunc), silent=silent, **columns)
 
 
 MOVED: dict[str, Any] = {"cost": Cost.QUICK, "silent": Silent.ALWAYS, "reads": Reads.NOTHING}  # what only moves numbers
@@ -341,6 +357,7 @@ def laid_out(x: TensorMeta, *, strides):
     eager=np.where,
     numpy=np.where,
     vjp=lambda g, out, condition, x, y: (None, lambda: condition.where(g, 0), lambda: condition.where(0, g)),
+    chooses=True,
     **MOVED,
 )
 def where(condition: TensorMeta, x: TensorMeta, y: TensorMeta):

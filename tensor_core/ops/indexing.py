@@ -14,6 +14,7 @@ from npcompile.tensor_core.op import Parts, Reads, Value, row
     vjp=lambda g, out, x, *indices: (x.zeros().op("scatter", g, *indices, mode="add"), *(None for _ in indices)),
     raises=(IndexError,),
     reads=Reads.NOTHING,
+    chooses=True,
 )
 def gather(x: TensorMeta, *indices: TensorMeta):
     """out[i..., k...] = x[indices[0][i...], ..., k...]: the first len(indices) axes of x are indexed.
@@ -71,7 +72,7 @@ def of_scatter(g: Value, out: Value, x: Value, value: Value, *indices: Value, mo
     return (*parts, *(None for _ in indices))
 
 
-@row("scatter", eager=eager_scatter, vjp=of_scatter, raises=(IndexError,))
+@row("scatter", eager=eager_scatter, vjp=of_scatter, raises=(IndexError,), chooses=True)
 def scatter(x: TensorMeta, value: TensorMeta, *indices: TensorMeta, mode):
     """x with out[indices[0][i...], ..., k...] = value[i..., k...], in C order of i: the last write wins.
 

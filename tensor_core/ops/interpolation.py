@@ -44,7 +44,7 @@ def eager_interp(xp: np.ndarray, x: np.ndarray, fp: np.ndarray, *, stack=0) -> n
     return out
 
 
-@row("extern", eager=eager_interp, vjp=vjp_interp, numpy=np.interp, raises=(ValueError,))
+@row("extern", eager=eager_interp, vjp=vjp_interp, numpy=np.interp, raises=(ValueError,), chooses=True)
 def interp(xp: TensorMeta, x: TensorMeta, fp: TensorMeta, *, stack=0):
     """Each x on the line through the points (xp, fp), of float64, that are beside it; beyond them the first or last fp.
 

@@ -94,7 +94,7 @@ def of_slice(g: Value, out: Value, x: Value, *, start, step, shape) -> Parts:
     return g
 
 
-@row("movement", eager=eager_slice, vjp=of_slice, reads=Reads.NOTHING)
+@row("movement", eager=eager_slice, vjp=of_slice, reads=Reads.NOTHING, chooses=True)
 def slice_(x: TensorMeta, *, start, step, shape):
     """out[i, j, ...] = x[start0 + step0 * i, start1 + step1 * j, ...]; steps may be negative. In bounds by its maker."""
     assert len(start) == len(step) == len(shape) == x.ndim
@@ -137,7 +137,7 @@ def of_slice_update(g: Value, out: Value, x: Value, value: Value, *, start, step
     )
 
 
-@row("update", eager=eager_slice_update, vjp=of_slice_update, cost=Cost.QUICK, reads=Reads.NOTHING)
+@row("update", eager=eager_slice_update, vjp=of_slice_update, cost=Cost.QUICK, reads=Reads.NOTHING, chooses=True)
 def slice_update(x: TensorMeta, value: TensorMeta, *, start, step):
     """x with the elements that slice(start, step, value.shape) names replaced by value (same dtype)."""
     assert x.dtype == value.dtype and x.ndim == value.ndim == len(start) == len(step)

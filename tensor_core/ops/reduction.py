@@ -211,6 +211,7 @@ def is_inexact(x: TensorMeta, *, reducer: str, axes: tuple[int, ...], buffered: 
     inexact=is_inexact,
     vjp=lambda g, out, x, *, reducer, axes, buffered=False: DERIVATIVE_OF_REDUCE[reducer](g, out, x, reducer, axes),
     reads=lambda reducer, **_: Reads.NOTHING if reducer == "add" else Reads.BOTH,
+    chooses=lambda reducer, **_: reducer != "add",
 )
 def reduce(x: TensorMeta, *, reducer, axes, buffered=False):
     """Combine over `axes` (sorted, non-negative), which disappear. The dtype stays: casts come before.
@@ -261,6 +262,7 @@ def is_inexact_scan(x: TensorMeta, *, reducer: str, axis: int) -> bool:
     inexact=is_inexact_scan,
     eager=lambda x, *, reducer, axis: REDUCERS[reducer].accumulate(x, axis=axis, dtype=x.dtype),
     vjp=lambda g, out, x, *, reducer, axis: DERIVATIVE_OF_SCAN[reducer](g, out, x, reducer, axis),
+    chooses=lambda reducer, **_: reducer != "add",
 )
 def scan(x: TensorMeta, *, reducer, axis):
     """Running combination along one axis, first to last; floating point in exactly this order, as NumPy."""

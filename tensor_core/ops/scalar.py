@@ -34,11 +34,11 @@ def reporting(ufunc: np.ufunc, function: Callable) -> Op:
         results = [function(*scalars) for scalars in zip(*(np.asarray(x).flat for x in xs))]
         return np.array(results, ufunc(*(x.flat[:1] for x in map(np.asarray, xs))).dtype).reshape(np.shape(xs[0]))
 
-    name = f"scalar_{ufunc.__name__}"
+    name, like = f"scalar_{ufunc.__name__}", OPS[ufunc.__name__]
     is_smooth = has_own_operator(ufunc, np.dtype(float)) or has_own_operator(ufunc, np.dtype(complex))
-    vjp = OPS[ufunc.__name__].vjp if is_smooth else None
+    vjp = like.vjp if is_smooth else None
     cost = Cost.FUNCTION if ufunc is np.power else Cost.MODERATE
-    return OPS.add(Op(name, "elementwise", meta, eager, vjp, cost=cost))
+    return OPS.add(Op(name, "elementwise", meta, eager, vjp, cost=cost, singular=like.singular, chooses=like.chooses))
 
 
 OPERATORS: list[tuple[np.ufunc, Callable]] = [

@@ -40,7 +40,7 @@ def of_ufunc(g: Any, out: Any, *xs: Value, function: np.ufunc, loop: tuple[np.dt
     return tuple(functools.partial(of_operand, part, x) for part, x in zip(parts, xs, strict=True))
 
 
-@row("extern", eager=eager_ufunc, raises=(Exception,), stacks=True, vjp=of_ufunc)
+@row("extern", eager=eager_ufunc, raises=(Exception,), stacks=True, vjp=of_ufunc, singular=True)
 def ufunc(*xs: TensorMeta, function, loop, is_asked_for):
     """function(*xs), elementwise. The loop's dtypes are those that NumPy finds for these operands, outputs last, or asked for."""
     shape = broadcast_shapes(*(x.shape for x in xs))

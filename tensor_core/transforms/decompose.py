@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -30,29 +30,35 @@ def decomposed(builder: Builder, op: str, inputs: Sequence[Node], params: dict[s
     return made
 
 
-def expanded(graph: Graph) -> Graph:
-    """The graph without composite ops, also in graphs inside; itself, if it has none."""
-    while any(map(has_composite, nodes := graph.nodes)):
+def needs_parts(node: Node) -> bool:
+    return is_composite(node.op)
+
+
+def expanded(graph: Graph, is_made: Callable[[Node], bool] = needs_parts) -> Graph:
+    """The graph without the composite ops of which `is_made` is true, also in graphs inside; itself, if it has none."""
+    while any(has_composite(node, is_made) for node in graph.nodes):
+        nodes = graph.nodes
         builder = Builder() if graph.env is None else Builder(env=graph.env)
         made = {x: x for x in graph.inputs}
         with builder.env.unguarded():  # no answer depends on the strides of what is between
             for node in nodes[len(made) :]:
                 builder.location = node.location
-                made[node] = without_composite(builder, node, [made[x] for x in node.inputs])
+                made[node] = without_composite(builder, node, [made[x] for x in node.inputs], is_made)
         outputs, writes = tuple(made[x] for x in graph.outputs), tuple((k, made[x]) for k, x in graph.writes)
         graph = replace(graph, outputs=outputs, writes=writes, measured=tuple((name, made[x]) for name, x in graph.measured))
     return graph
 
 
-def has_composite(node: Node) -> bool:
-    return is_composite(node.op) or any(has_composite(inside) for graph in subgraphs(node).values() for inside in graph.nodes)
+def has_composite(node: Node, is_made: Callable[[Node], bool]) -> bool:
+    return is_made(node) or any(has_composite(inside, is_made) for graph in subgraphs(node).values() for inside in graph.nodes)
 
 
-def without_composite(builder: Builder, node: Node, inputs: Sequence[Node]) -> Node:
+def without_composite(builder: Builder, node: Node, inputs: Sequence[Node], is_made: Callable[[Node], bool]) -> Node:
     """The node with these inputs, and with one composite op less."""
-    if is_composite(node.op):
+    if is_made(node):
         return decomposed(builder, node.op, inputs, node.params)
-    return builder.apply(node.op, *inputs, **node.params | {name: expanded(graph) for name, graph in subgraphs(node).items()})
+    inner = {name: expanded(graph, is_made) for name, graph in subgraphs(node).items()}
+    return builder.apply(node.op, *inputs, **node.params | inner)
 
 
 def parts_of(node: Node) -> list[Node]:

@@ -18,6 +18,7 @@ from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import OPS, Reads
+from npcompile.tensor_core.transforms.cotangent import Chosen
 from npcompile.tensor_core.transforms.decompose import decomposed, is_composite
 from npcompile.tensor_core.transforms.value import Value
 
@@ -55,15 +56,17 @@ def gradients(
     """
     order = topological(outputs)
     needed = depending(order, wrt)
-    sums = Sums(builder)
+    sums = Sums(builder, Chosen.among(order))
     for output, cotangent in zip(outputs, cotangents, strict=True):
         if cotangent is not None and output in needed:
             sums.add(output, cotangent)
+            sums.chosen.begin(output, cotangent)
     for node in reversed(order):
         if node in sums.of:
             sums.of[node] = visit(node, sums.of[node])
         if not sums.has(node) or not any(i in needed for i in node.inputs):
             continue
+        sums.chosen.hand_on(node)
         if node.op == "item":
             sums.add_item(node.inputs[0], node.params["index"], sums.of[node])
             continue
@@ -87,6 +90,7 @@ class Sums:
     """The cotangent of each node so far."""
 
     builder: Builder
+    chosen: Chosen
     of: dict[Node, Node] = field(default_factory=dict)
     items: dict[Node, dict[int, Node]] = field(default_factory=dict)  # of ops with several results: by result
 
@@ -132,7 +136,7 @@ def read_by_rule(op: str) -> Reads:
         operands = [builder.input(TensorMeta((2,), np.dtype(letter))) for _ in range(loops.nin)]
         result = builder.apply(op, *operands)
         g = builder.input(result.meta)
-        parts = [x for x in contributions(Sums(builder, {result: g}), result, {*operands}) if x is not None]
+        parts = [x for x in contributions(Sums(builder, Chosen.among([]), {result: g}), result, {*operands}) if x is not None]
         read = {x for node in topological(parts, [*operands, result])[len(operands) + 1 :] for x in node.inputs}.union(parts)
         found |= Reads.OPERANDS * (not read.isdisjoint(operands)) | Reads.RESULT * (result in read)
     return found if letters else Reads.BOTH
@@ -165,7 +169,7 @@ def contributions(sums: Sums, node: Node, needed: set[Node]) -> list[Node | None
         g = tuple(Value(builder, known[k]) if k in known else None for k in range(len(node.meta.items)))
         out = tuple(Value(builder, builder.apply("item", node, index=k)) for k in range(len(node.meta.items)))
     else:
-        g, out = Value(builder, sums.of[node]), Value(builder, node)
+        g, out = sums.chosen.cotangent(node, sums.of[node], builder), Value(builder, node)
     params = node.params
     if node.op in OPS and OPS[node.op].kind == "control":
         params = params | {"wanted": [i in needed for i in node.inputs]}  # its gradients are made together

@@ -44,7 +44,7 @@ class Value:
         """`name(self, *others, **params)`; numbers and 0-D operands of elementwise ops are repeated to self's shape."""
         is_elementwise = OPS[name].kind == "elementwise"
         nodes = [self.like(x).node if is_elementwise or not isinstance(x, Value) else x.node for x in others]
-        return Value(self.builder, self.builder.apply(name, self.node, *nodes, **params))
+        return self.of(self.builder.apply(name, self.node, *nodes, **params))
 
     def like(self, x: Value | float | complex | Size) -> Value:
         """A number, or a 0-D value, repeated to self's shape; other values as they are."""
@@ -69,7 +69,7 @@ class Value:
         else:
             a, b = self, self.like(other)
         a, b = (b, a) if is_reflected else (a, b)
-        return Value(self.builder, self.builder.apply(name, a.node, b.node))
+        return self.of(self.builder.apply(name, a.node, b.node))
 
     def __add__(self, other: Any) -> Value:
         return self._binary("add", other)
@@ -131,7 +131,7 @@ class Value:
         """x where self (bool) is true, else y. One of the two is a Value, and gives the shape and dtype."""
         prototype = x if isinstance(x, Value) else y
         assert isinstance(prototype, Value)
-        return Value(self.builder, self.builder.apply("where", self.node, prototype.like(x).node, prototype.like(y).node))
+        return prototype.of(self.builder.apply("where", self.node, prototype.like(x).node, prototype.like(y).node))
 
     def __getattr__(self, name: str) -> Any:
         """Elementwise ops as methods: x.exp(), x.conjugate(), x.hypot(y)."""

@@ -175,6 +175,7 @@ def parts(real: np.dtype) -> list[Case]:
         Case("where", [condition, x, x + 1], {}),
         Case("where", [condition, z, z + 1], {}),
         *(Case(op, [v], {}) for op in ("real", "imag") for v in (x, z)),
+        *(Case(op, [v, v + 2], {}) for op in ("zero_or_multiply", "zero_or_divide") for v in (x, z)),
         *([Case("complex", [x, x + 1], {})] if z.real.dtype == real else []),
     ]
 

@@ -100,6 +100,7 @@ OTHER_ELEMENTWISE = [
     Case("bitcast", (floats(3),), {"dtype": np.dtype(np.int64)}),
     *(Case(name, (bits(3), bits(3), bits(3))) for name in ("philox_low", "philox_high")),
     Case("add", (floats(2, 0), floats(2, 0))),
+    *(Case(name, (floats(2, 3), floats(2, 3))) for name in ("zero_or_multiply", "zero_or_divide")),
     *(Case(name, (integers(-9, 9, 2, 3),) * ufunc.nin) for ufunc, name in REPORTING.items() if ufunc is not np.power),
     Case("scalar_power", tuple(sampled("power", k, np.dtype(float), (2, 3)) for k in range(2))),
 ]
