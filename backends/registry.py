@@ -11,8 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from npcompile.backends.loop_ir.native import DeviceProgram
 from npcompile.backends.passes import Pass
 from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.loop_ir.ops import Program
 
 
 class FloatingPointSignal(Exception):
@@ -117,6 +119,7 @@ class Devices(Protocol):
     def compile(self, graph: Graph, example_inputs: Sequence[Any], mode: str) -> CompiledGraph: ...  # for the current device
     def compile_named(self, graph: Graph, name: str, mode: str) -> CompiledGraph: ...
     def compile_on(self, graph: Graph, number: int, mode: str) -> CompiledGraph: ...  # results stay there
+    def compile_loop(self, program: Program, example: Any) -> DeviceProgram: ...  # for arrays as the example
     def copying(self, call: Callable[..., Any], graph: Graph, number: int) -> Callable[..., Any]: ...  # on copies on the host
 
 

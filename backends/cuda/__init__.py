@@ -8,9 +8,11 @@ from functools import cache as once
 from typing import Any
 
 from npcompile.backends.cuda.cupy_arrays import cupys_arrays
-from npcompile.backends.device_arrays import LIBRARIES
+from npcompile.backends.device_arrays import LIBRARIES, array_kind
+from npcompile.backends.loop_ir.native import DeviceProgram
 from npcompile.backends.registry import Abilities, CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.loop_ir.ops import Program
 from npcompile.tensor_core.tensors import devices
 
 
@@ -79,6 +81,17 @@ def open_arrays() -> devices.DeviceArrays:
     return tensors.open_arrays()
 
 
+def compile_loop(program: Program, example: Any) -> DeviceProgram:
+    """A program of loops in blocks that aborts, for arrays of the kind and the device of an example. Raises Unsupported."""
+    prepare()
+    from npcompile.backends.cuda.loop_ir import kernel
+    from npcompile.backends.cuda.runtime import device
+
+    kind = array_kind(type(example))
+    assert kind is not None, example
+    return kernel.compile_loop(program, device.numbered_device(kind.number(example)), kind)
+
+
 class CudaDevices:
     """See `registry.Devices`."""
 
@@ -87,6 +100,7 @@ class CudaDevices:
     compile_named = staticmethod(compile_named)
     compile_on = staticmethod(compile_on)
     copying = staticmethod(copying)
+    compile_loop = staticmethod(compile_loop)
 
     @staticmethod
     def numbered(number: int) -> Any:

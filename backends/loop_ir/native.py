@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from npcompile.tensor_core.loop_ir.ops import Program
+from npcompile.tensor_core.loop_ir.report import Report
 from npcompile.tensor_core.loop_ir.types import Type
 
 
@@ -34,3 +35,21 @@ class CompileGradient(Protocol):
     """
 
     def __call__(self, program: Program, arguments: Sequence[Taken], order: Sequence[int], /) -> Native: ...
+
+
+class LeftAlone(Exception):
+    """A program does not run for these arguments, or was left: nothing is changed."""
+
+
+class DeviceProgram(Protocol):
+    """A program of loops on a device, called with the arguments of the function: what it gives, or LeftAlone is raised."""
+
+    @property
+    def program(self) -> Program: ...  # as it runs: with parallel loops
+    @property
+    def report(self) -> Report: ...  # which loops run on the threads of the device, and why others do not
+    @property
+    def source(self) -> str: ...
+    @property
+    def written(self) -> Sequence[bool]: ...  # which arguments are arrays that may be stored to
+    def __call__(self, arguments: Sequence[Any], /) -> Any: ...

@@ -52,7 +52,7 @@ from npcompile.tracer.entry import Current, as_found, compiled_function, handing
 from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.made_anew import are_compared
-from npcompile.tracer.on_host import Place, Touched, natively
+from npcompile.tracer.on_host import Place, Touched, are_any_on_device, natively
 from npcompile.tracer.point import Point, drive
 from npcompile.tracer.profitability import Trial
 from npcompile.tracer.recursion import is_deep
@@ -107,7 +107,9 @@ class CompiledFunction:
     callees: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)
     stand_ins: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)  # for functions made anew
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
-    refusals: dict[int, int] = field(default_factory=dict)  # headers of loops -> attempts at a native program that failed
+    refusals: dict[int, int] = field(
+        default_factory=dict
+    )  # headers of loops -> failed attempts at a native program; below 0: of a device
     hops: int = 0  # from Point to Point, up to those after which loops are looked at
     calls: int = 0  # that went from Point to Point to their end
     filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
@@ -451,7 +453,7 @@ class CompiledFunction:
         began = time.perf_counter()
         if point.place is None:
             begin(self.options.backend)
-        if (native := self.native_loop(point, state)) is not None:
+        if (native := self.native_loop(point, state) or self.loops_over_elements(point, state)) is not None:
             return native
         decisions = Decisions(stops=dict(self.stops))
         for _ in range(ATTEMPT_LIMIT):
@@ -533,6 +535,8 @@ class CompiledFunction:
 
     def native_program(self, point: Point, state: tuple[Any, ...], short_loops: frozenset[int] = frozenset()) -> Variant | None:
         index = point.layout.index
+        if are_any_on_device(state):
+            return self.loops_of_device(point, state)
         if point.place is not None:
             return None
         from npcompile.tracer.native.loops import NativeLoop, NotNative, TooLarge  # here: functions without loops do not need it
@@ -554,6 +558,26 @@ class CompiledFunction:
         log("output_code", lambda: made.compiled.source)
         seconds = {"capture": time.perf_counter() - began, **made.compiled.seconds}
         return Variant(made.guards, made.conditions, made.lines, None, made.compiled, None, seconds)
+
+    def loops_over_elements(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
+        """A variant of a function all of whose loops are over the elements of arrays of a device."""
+        has_loops = point.is_start and any(map(self.may_be_native, self.facts.loop_headers))
+        return self.loops_of_device(point, state, of_elements=True) if has_loops and are_any_on_device(state) else None
+
+    def loops_of_device(self, point: Point, state: tuple[Any, ...], of_elements: bool = False) -> Variant | None:
+        """What a native program is for arrays of a device: a program there, or the host's on copies."""
+        from npcompile.tracer import device_loops  # here: programs of the host need nothing of it
+
+        refused = -1 - point.layout.index  # those of the host are counted apart
+        if self.refusals.get(refused, 0) >= MOST_REFUSALS:
+            return None
+        made = device_loops.device_loops(self, point, state, of_elements) if point.is_start else None
+        if of_elements:
+            return made
+        made = made or device_loops.host_loops(self, point, state)
+        if made is None:
+            self.refusals[refused] = self.refusals.get(refused, 0) + 1
+        return made
 
     def frame_at(self, capture: Capture, point: Point, state: tuple[Any, ...]) -> Frame:
         layout, code = point.layout, self.code

@@ -26,6 +26,7 @@ from npcompile.backends.cuda.runtime.compiler import Request
 from npcompile.backends.cuda.runtime.graphs import CAPTURING, CannotCapture, refuse_while_capturing
 from npcompile.backends.device_arrays import ArrayKind
 from tests.cuda import interpreted_reductions  # noqa: F401  (they replace the interpreter's own)
+from tests.cuda.loops_on_cpu import KernelOnCpu
 
 
 def create_splat(self: InterpreterBuilder, block: Any, value: TensorHandle) -> TensorHandle:
@@ -217,6 +218,9 @@ class InterpretedDevice:
 
     def shortened(self, graph: Any, program: Any, call: Callable[..., Any]) -> Callable[..., Any]:
         return call
+
+    def loop_kernel(self, source: str, meets: bool) -> KernelOnCpu:
+        return KernelOnCpu(source)
 
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
         self.requests += requests

@@ -11,15 +11,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from npcompile.backends.cuda.loop_ir.grid import THREADS
-from npcompile.backends.cuda.loop_ir.program import CudaProgram
+from npcompile.backends.cuda.loop_ir.program import CudaProgram, cuda_program
 from npcompile.backends.device_arrays import ArrayKind, bounds
 from npcompile.backends.loop_ir.exits import Leaf, Way, words_of
+from npcompile.backends.loop_ir.native import LeftAlone
 from npcompile.backends.overlap import overlaps_itself
+from npcompile.backends.registry import may_not_return
 from npcompile.tensor_core.loop_ir.activity import activity_of
 from npcompile.tensor_core.loop_ir.foreknown import Foreknown, Shape, before_loops, given
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.ops import Alloc, For, LoopKind, Program
 from npcompile.tensor_core.loop_ir.outcome import Datum, Made, made
+from npcompile.tensor_core.loop_ir.report import Report
 from npcompile.tensor_core.loop_ir.rows import Number
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, TupleOf, Use
 from npcompile.tensor_core.loop_ir.types import DTYPES, Memref, Object, Scalar, dtype_of
@@ -40,13 +43,9 @@ class LoopKernel(Protocol):
     def __call__(self, blocks: int, threads: int, words: Sequence[int], /) -> None: ...  # on the current stream
 
 
-class Refused(Exception):
-    """A program does not run for these arguments on the device; nothing is changed."""
-
-
 @dataclass(slots=True, eq=False)
 class DeviceLoop:
-    """`DeviceLoop(program, device, kernel, kind)(arguments)` gives what the function gives. Raises Refused."""
+    """`DeviceLoop(program, device, kernel, kind)(arguments)` gives what the function gives. Raises LeftAlone."""
 
     cuda: CudaProgram
     device: Any
@@ -69,7 +68,17 @@ class DeviceLoop:
     def program(self) -> Program:
         return self.cuda.program
 
+    @property
+    def report(self) -> Report:
+        return self.cuda.report
+
+    @property
+    def source(self) -> str:
+        return self.cuda.source
+
     def __call__(self, arguments: Sequence[Any]) -> Made:
+        if may_not_return():
+            raise LeftAlone("floating-point errors are to raise")
         self.refuse_shared(arguments)
         known = before_loops(self.program, given(self.program, [said_of(x) for x in arguments]))
         blocks, threads = self.shape(known)
@@ -90,10 +99,10 @@ class DeviceLoop:
                 for x, copy in saved:
                     x[...] = copy
                 if words[FAILED] or number != NO_ROOM:
-                    raise Refused("a check failed")
+                    raise LeftAlone("a check failed")
                 self.room *= 8
                 if self.room > MOST_ROOM:
-                    raise Refused("it makes too many arrays")
+                    raise LeftAlone("it makes too many arrays")
 
     # --- before
 
@@ -103,10 +112,10 @@ class DeviceLoop:
         spans = [bounds(x, self.kind) for x, _ in arrays]
         for k, (x, is_written) in enumerate(arrays):
             if is_written and overlaps_itself(x):
-                raise Refused("an array that overlaps itself")
+                raise LeftAlone("an array that overlaps itself")
             for other in range(k):
                 if (is_written or arrays[other][1]) and spans[k][0] < spans[other][1] and spans[other][0] < spans[k][1]:
-                    raise Refused("arrays that share memory")
+                    raise LeftAlone("arrays that share memory")
 
     def shape(self, known: Foreknown) -> tuple[int, int]:
         """Blocks and threads: a thread for each iteration, on as many processors as there are."""
@@ -127,7 +136,7 @@ class DeviceLoop:
         for op in self.cuda.text.own:
             size = self.bytes_of(op, known)
             if size is None or size * threads > MOST_OWN:
-                raise Refused("arrays of iterations whose sizes are not known, or that are too large")
+                raise LeftAlone("arrays of iterations whose sizes are not known, or that are too large")
             found.append(self.memory(size * threads))
         return found
 
@@ -197,6 +206,12 @@ class DeviceLoop:
         base = arguments[owner] if 0 <= owner < len(arguments) else arena
         offset = data - self.device.address(base)
         return self.kind.view(base, offset, tuple(layout[:rank]), DTYPES[leaf.kind.element], tuple(layout[rank:]))
+
+
+def compile_loop(program: Program, device: Any, kind: ArrayKind) -> DeviceLoop:
+    """Of a program in blocks that aborts, for arrays of a kind on a device. Raises Unsupported with the user's line."""
+    made = cuda_program(program)
+    return DeviceLoop(made, device, device.loop_kernel(made.source, made.text.meets), kind)
 
 
 def is_of(recipe: Recipe, params: Sequence[int]) -> bool:

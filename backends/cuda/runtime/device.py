@@ -193,6 +193,12 @@ class CupyDevice:
     def shortened(self, graph: Graph, program: Any, call: Callable[..., Any]) -> Callable[..., Any]:
         return quick.Quick(self, graph, program, call).call()
 
+    def loop_kernel(self, source: str, meets: bool) -> Any:
+        from npcompile.backends.cuda.loop_ir.cupy_kernel import CupyKernel  # here: few programs need it
+
+        with self.use():
+            return CupyKernel.of(self.library, source, meets)
+
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
         binaries = compile_all(requests, self.architecture)
         with self.use():
@@ -205,7 +211,7 @@ class ForkedDevice(CupyDevice):
     def refuse(self, *_: Any, **__: Any) -> Any:
         raise NoDevice(FORKED)
 
-    use = attempt = empty = maker = zeros = upload = download = address = addresses = load = refuse
+    use = attempt = empty = maker = zeros = upload = download = address = addresses = load = loop_kernel = refuse
 
 
 def import_cupy() -> Any:

@@ -41,6 +41,7 @@ class Device(Protocol):
     def times(self, runs: Sequence[Callable[[], None]]) -> list[float]: ...  # of each, to be compared
     def shortened(self, graph: Any, program: Any, call: Callable[..., Any]) -> Callable[..., Any]: ...  # see quick.py
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]: ...  # each: (grid, *arguments) -> None
+    def loop_kernel(self, source: str, meets: bool) -> Any: ...  # a LoopKernel, see loop_ir/kernel.py
 
 
 # (device, arrays, symbols) -> arrays: a piece on arrays of the device; scalars may stand for 0-D inputs.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.device_arrays import array_kind
 from npcompile.tensor_core.array import Array
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
@@ -38,7 +39,8 @@ def is_over_elements(
 
 def rank_of(value: Any) -> int | None:
     example = value.example if isinstance(value, Lazy) else value
-    return example.ndim if isinstance(example, Array | np.ndarray) else None
+    is_array = isinstance(example, Array | np.ndarray) or array_kind(type(example)) is not None
+    return example.ndim if is_array else None  # type: ignore[union-attr]
 
 
 def index_length(i: Instruction) -> int:
