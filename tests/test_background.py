@@ -212,3 +212,38 @@ print(job is None)
 """
     assert run(tmp_path, script).stdout == "False\n"
     assert run(tmp_path, script).stdout == "True\n"
+
+
+def test_what_was_captured_is_kept_while_the_compiler_runs(tmp_path):
+    """And no argument of that call is."""
+    done = run(
+        tmp_path,
+        """
+import gc, weakref
+from npcompile.tracer.function import CompiledFunction
+captures = []
+capture = CompiledFunction.capture
+CompiledFunction.capture = lambda self, point, state: captures.append(point) or capture(self, point, state)
+
+@npc.compile
+def g(x, y):
+    z = np.sin(x) * y
+    return z.sum() + 1
+
+x = np.ones(50)
+g(x, np.ones(50))
+gone = weakref.ref(x)
+del x
+gc.collect()
+assert gone() is None
+held.unlink()
+compiled_function(g).compiling.join()
+for size in (50, 50, 7):  # the last is another size
+    assert abs(g(np.ones(size), np.ones(size)) - np.sin(1.0) * size - 1) < 1e-9
+    (point,) = compiled_function(g).points.values()
+    print(len(captures), len(point.variants), point.captured is None)
+    if job := compiled_function(g).compiling:
+        job.join()
+""",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1 1 True\n1 1 True\n2 1 False\n", "")

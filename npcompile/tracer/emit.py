@@ -104,6 +104,11 @@ class Emitter:
     made: list[Storage] = field(default_factory=list)  # fresh storages
     saved: list[str] = field(default_factory=list)  # variables of what the backward graph needs
 
+    def forget(self) -> None:
+        """Let go of the values of this call."""
+        for held in (self.names, self.kept, self.tensors, self.made):
+            held.clear()
+
     # --- the graph
 
     def graph_of(self, values: Iterable[Any], name: str) -> Graph | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from npcompile.backends.background import Job
+from npcompile.backends.background import Job, NotYet
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.errors import CompilerError, CompilerRefused, NoCompiler
 from npcompile.backends.masked import without_compaction
@@ -625,7 +625,7 @@ class CompiledFunction:
         live = [*ending.live_values(outcome), *capture.grads.values(), *changes]
         label = re.sub(r"\W", "_", self.code.co_name)
         graph = emitter.graph_of(live, f"{label}_{len(self.graphs)}")
-        compiled, timings = None, {"capture": seconds}
+        backward, timings = None, {"capture": seconds}
         self.is_random |= bool(capture.draws.lines)
         native = f"{point.native_name}({', '.join(point.parameters)})"
         if apart := capture.error_states - self.stops.keys() if not self.options.fullgraph else ():
@@ -650,17 +650,28 @@ class CompiledFunction:
             emitter.remember_lost(why_split(outcome, self.program), live)
         emitter.do_effects(capture.effects, live)
         ending.emit(outcome)
-        if graph is not None:
-            following, emitter.lines = emitter.lines, []
-            needed = names_in(following) if backward is None else None
-            if graph.measured and needed is not None:
-                graph = without_compaction(graph, needed)
-            compiled = self.compile_graph(graph, timings, capture.place, needed)
-            called = self.name_constant(compiled.quickest, "graph_")
-            emitter.call_graph(graph, compiled, called, native, self.name_constant(point, "point_"))
-            emitter.lines += following
-        repeating = ending if ending.is_repeated else None
-        return self.variant(point, capture, emitter.lines, graph, compiled, getattr(outcome, "reason", None), timings, repeating)
+        following, emitter.lines = emitter.lines, []
+        needed = names_in(following) if backward is None else None
+        if graph is not None and graph.measured and needed is not None:
+            graph = without_compaction(graph, needed)
+        reason, repeating = getattr(outcome, "reason", None), ending if ending.is_repeated else None
+
+        def compiled_variant() -> Variant:
+            compiled = None
+            if graph is not None:
+                compiled = self.compile_graph(graph, timings, capture.place, needed)
+                called = self.name_constant(compiled.quickest, "graph_")
+                emitter.call_graph(graph, compiled, called, native, self.name_constant(point, "point_"))
+            lines = [*emitter.lines, *following]
+            return self.variant(point, capture, lines, graph, compiled, reason, timings, repeating)
+
+        try:
+            return compiled_variant()
+        except NotYet as waiting:
+            if not capture.asks_levels:  # whose end looks at the values of this call
+                waiting.goes_on = compiled_variant
+            emitter.forget()
+            raise
 
     def is_recorded(self, capture: Capture, reason: Break) -> bool:
         """Does the whole function run on eager Tensors, so that gradients go through sizes that no one graph has?"""

@@ -62,6 +62,7 @@ class Point:
     generation: int = 0
     asks_levels: bool = False  # is a program only for sizes of which a function calls itself often?
     is_native: bool = False
+    captured: Callable[[], Variant] | None = None  # what waited for a compiler: makes the variant, once that has ended
     dropped: int = 0  # variants that were for what is gone
     idle: LeftToPython = field(default_factory=LeftToPython)  # for what nothing was worth compiling
     entered: int = 0  # how often a native program has left for Python
@@ -317,7 +318,11 @@ class Point:
         Disturbances.number += 1
         before, began, self.function.compiling = [*self.variants], time.perf_counter(), None
         try:
-            if self.has_room(state):
+            if self.captured is not None:  # for other values, it may be: its guards tell
+                with going_on(self.function.goes_on):
+                    self.add(self.captured(), state)
+                self.captured = None
+            elif self.has_room(state):
                 self.log_recompile(state)
                 with going_on(self.function.goes_on):
                     self.add(self.function.capture(self, state), state)
@@ -331,6 +336,7 @@ class Point:
             self.render_entered()
         except NotYet as waiting:
             self.function.compiling = waiting.job
+            self.captured = waiting.goes_on or self.captured
         except (GraphBreakError, MixedDevices, WrongSetting, MemoryError):
             raise
         except NoDevice as missing:
@@ -354,7 +360,7 @@ class Point:
 
     def give_up(self, error: Exception, variants: list[Variant], what: str = "captured") -> None:
         """Compile nothing more here after a mistake of ours, and keep of what is compiled these variants."""
-        self.is_native, self.variants = True, variants
+        self.is_native, self.variants, self.captured = True, variants, None
         self.generation += 1
         try:
             self.render()
