@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from npcompile import trees
 from npcompile.backends.loop_ir import target
 from npcompile.backends.loop_ir.native import CompileGradient, Native, Taken
 from npcompile.backends.passes import Pass
@@ -40,9 +41,11 @@ from npcompile.tracer.loop_ir.sources import Same, Source
 LONG_VECTOR = 1 << 14  # elements, of arrays that whole statements in loops are about
 LARGE_MATRIX = 64  # rows and columns
 MOST_LEVELS = 3  # of functions that call each other
+MOST_LEAVES = 64  # of arguments that are trees
+PLAIN = frozenset((np.ndarray, np.float64, np.int64, np.bool_, float, int, bool))  # arguments that are no trees
 MOST_ABORTS = 16  # one after another, before a program is not tried any more
 EMPTY = CellType()
-Key: TypeAlias = "tuple[CodeType, tuple[Type | type, ...]]"
+Key: TypeAlias = "tuple[CodeType, tuple[Type | type | trees.TreeDef | None, ...]]"
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class Version:
     inputs: tuple[Source, ...]  # its last arguments
     passes: tuple[Pass, ...]
     seconds: dict[str, float]
+    form: trees.TreeDef | None  # of arguments that are trees
     aborts: int = 0  # since it last had a result
 
     def holds(self, function: FunctionType) -> bool:
@@ -77,13 +81,31 @@ class LoopGradients:
 
     def __call__(self, function: FunctionType, args: Sequence[Any]) -> tuple[Any, ...] | None:
         """(value, gradient of each of `argnums`), or None."""
+        if all(type(x) in PLAIN for x in args):
+            return self.of_leaves(function, args, args, None)
+        leaves, form = trees.flatten(tuple(args))
+        found = self.of_leaves(function, args, leaves, form)
+        return None if found is None else (found[0], *self.as_trees(form, found[1:]))
+
+    def of_leaves(
+        self, function: FunctionType, args: Sequence[Any], leaves: Sequence[Any], form: trees.TreeDef | None
+    ) -> tuple[Any, ...] | None:
+        """The same, with a gradient for each leaf."""
         for version in self.versions:
-            if version.holds(function) and (found := version(args)) is not False:
+            if version.form == form and version.holds(function) and (found := version(leaves)) is not False:
                 return self.ended(version, found)
-        made = self.new(function, args)
-        if made is None or (found := made(args)) is False:
+        made = self.new(function, args, leaves, form)
+        if made is None or (found := made(leaves)) is False:
             return None
         return self.ended(made, found)
+
+    def as_trees(self, form: trees.TreeDef, gradients: Sequence[Any]) -> Iterator[Any]:
+        """The gradient of each of `argnums`, of those of their leaves."""
+        rest = iter(gradients)
+        asked = [self.argnums] if isinstance(self.argnums, int) else self.argnums
+        for k in asked:
+            _, each = form.children[k]
+            yield each.unflatten([next(rest) for _ in range(each.size)])
 
     def ended(self, version: Version, found: Any) -> tuple[Any, ...] | None:
         if found is not True:
@@ -95,9 +117,11 @@ class LoopGradients:
             self.reasons[version.key[0], ()] = "its calls end where Python goes on"
         return None
 
-    def new(self, function: FunctionType, args: Sequence[Any]) -> Version | None:
+    def new(
+        self, function: FunctionType, args: Sequence[Any], leaves: Sequence[Any], form: trees.TreeDef | None
+    ) -> Version | None:
         """A program for arguments that none is for. None where there is none, or the program that there is refused them."""
-        key = (function.__code__, tuple(type_of(x) or type(x) for x in args))
+        key = (function.__code__, (form, *(type_of(x) or type(x) for x in leaves)))
         if key in self.reasons or (key[0], ()) in self.reasons or not may_compile():
             return None
         with self.lock:
@@ -106,7 +130,7 @@ class LoopGradients:
             if any(each.key == key and each.holds(function) for each in self.versions):
                 return None  # memory is shared, or another thread was here
             try:
-                made = self.made(function, args, key)
+                made = self.made(function, args, leaves, key)
             except (Unsupported, NoDerivative, target.Unsupported) as error:
                 self.decline(function, key, str(error))
                 return None
@@ -123,34 +147,47 @@ class LoopGradients:
         self.reasons[key] = reason
         log("graph_breaks", lambda: f"{function.__qualname__}: its gradient is no native loop: {reason}")
 
-    def made(self, function: FunctionType, args: Sequence[Any], key: Key) -> Version:
+    def made(self, function: FunctionType, args: Sequence[Any], leaves: Sequence[Any], key: Key) -> Version:
         """Raises Unsupported, of the front end or a backend, or NoDerivative."""
         if not has_loops(function):
             raise Unsupported("no loop")
+        form = key[1][0]
+        assert form is None or isinstance(form, trees.TreeDef)
+        if len(leaves) > MOST_LEAVES:
+            raise Unsupported("many arguments")
         asked = [self.argnums] if isinstance(self.argnums, int) else self.argnums
-        numbers = [k % len(args) for k in asked if -len(args) <= k < len(args)]
-        if len(set(numbers)) < len(asked):
+        places = [k % len(args) for k in asked if -len(args) <= k < len(args)]
+        if len(set(places)) < len(asked):
             raise Unsupported("argnums that name one argument twice, or none")
+        numbers = [n for k in places for n in leaves_of(form, k)]
         # What a derivative is taken of is NumPy's: so are the results of eager Tensors.
-        given = [np.float64(x) if k in numbers and type(x) is float else x for k, x in enumerate(args)]
+        given: Any = [np.float64(x) if k in numbers and type(x) is float else x for k, x in enumerate(leaves)]
+        given = given if form is None else form.unflatten(given)
         began = time.perf_counter()
         try:
             traced, made, ran = differentiated(function, given, numbers, merges=False)
         except NoDerivative:
             traced, made, ran = differentiated(function, given, numbers, merges=True)  # control flow is simpler with fewer types
         outside = [source.read() for source in traced.inputs]
-        if why := why_better_as_graph(traced, [*args, *outside]):
+        if why := why_better_as_graph(traced, [*leaves, *outside]):
             raise Unsupported(why)
-        written = written_params(made, len(args) + len(outside))
+        written = written_params(made, len(leaves) + len(outside))
         taken = [
             Taken(type_of(x), is_written, k in numbers)  # type: ignore[arg-type]
-            for k, (x, is_written) in enumerate(zip([*args, *outside], written, strict=True))
+            for k, (x, is_written) in enumerate(zip([*leaves, *outside], written, strict=True))
         ]
         capture = time.perf_counter() - began
         native = self.compile(made, taken, numbers)
-        return Version(
-            native, made, key, traced.guards, traced.inputs, said_of(ran), {"capture": capture, "compile": native.seconds}
-        )
+        seconds = {"capture": capture, "compile": native.seconds}
+        return Version(native, made, key, traced.guards, traced.inputs, said_of(ran), seconds, form)
+
+
+def leaves_of(form: trees.TreeDef | None, k: int) -> range:
+    """The numbers of the leaves of argument `k`."""
+    if form is None:
+        return range(k, k + 1)
+    sizes = [child.size for _, child in form.children]
+    return range(sum(sizes[:k]), sum(sizes[: k + 1]))
 
 
 def has_loops(function: FunctionType, level: int = 0) -> bool:
@@ -167,6 +204,8 @@ def has_loops(function: FunctionType, level: int = 0) -> bool:
 
 def why_better_as_graph(traced: Traced, arguments: Sequence[Any]) -> str:
     """Why graphs, whose loops over elements are fused and whose products are BLAS's, take less time. Empty where they do not."""
+    if not traced.has_loops:
+        return "loops over lists alone, which graphs unroll"
     shapes = [x.shape for x in arguments if isinstance(x, np.ndarray)]
     if traced.has_arrays and any(min(shape) > LONG_VECTOR for shape in shapes if shape):
         return "statements about long arrays"

@@ -56,6 +56,22 @@ class Tuple:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """A dict, or an object of a dataclass, that nobody changes: what it holds, by key or by attribute."""
+
+    keys: tuple[str | int, ...]
+    items: tuple[Abstract, ...]
+    has_attributes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """An iterator over items that are known: those that it has not given yet. Each iteration is a version of its own."""
+
+    items: tuple[Abstract, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Slice:
     """A slice: None where a bound is left out."""
 
@@ -131,9 +147,8 @@ class EnteredErrorState:
     modes: ErrorState
 
 
-Abstract: TypeAlias = (
-    Value | Known | Tuple | Slice | Seen | Range | Enumerate | Zip | Iterating | Method | NewErrorState | EnteredErrorState
-)
+Traversal: TypeAlias = "Range | Enumerate | Zip | Iterating | Rest"
+Abstract: TypeAlias = "Value | Known | Tuple | Record | Slice | Seen | Traversal | Method | NewErrorState | EnteredErrorState"
 Key: TypeAlias = tuple["Type | Named | int | str | ErrorState | Key", ...]
 
 
@@ -141,7 +156,7 @@ def leaves(x: Abstract) -> Iterator[int]:
     match x:
         case Value(value):
             yield value
-        case Tuple(items):
+        case Tuple(items) | Record(_, items) | Rest(items):
             for item in items:
                 yield from leaves(item)
         case Slice(start, stop):
@@ -174,6 +189,10 @@ def rebuilt(x: Abstract, values: Iterator[int]) -> Abstract:
             return Value(next(values))
         case Tuple(items):
             return Tuple(tuple(rebuilt(item, values) for item in items), x.is_list)
+        case Record(keys, items):
+            return Record(keys, tuple(rebuilt(item, values) for item in items), x.has_attributes)
+        case Rest(items):
+            return Rest(tuple(rebuilt(item, values) for item in items))
         case Slice(start, stop, step):
             first = start and rebuilt(start, values)
             return Slice(first, stop and rebuilt(stop, values), step)
@@ -204,6 +223,10 @@ def key_of(x: Abstract, types: list[Type]) -> Key:
             return ("known", named if isinstance(named, str | Mark) else id(named))
         case Tuple(items):
             return ("list" if x.is_list else "tuple", *(key_of(item, types) for item in items))
+        case Record(keys, items):
+            return ("record", x.has_attributes, *keys, *(key_of(item, types) for item in items))
+        case Rest(items):
+            return ("rest", *(key_of(item, types) for item in items))
         case Slice(start, stop, step):
             return ("slice", step, *(key_of(bound, types) if bound is not None else () for bound in (start, stop)))
         case Seen(array, _, axes):

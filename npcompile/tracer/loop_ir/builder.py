@@ -103,6 +103,7 @@ class Builder:
     fresh: set[int] = field(default_factory=set)  # arrays that an operation has made, and nobody else refers to
     has_arrays: bool = False  # are there, in loops, statements about whole arrays of a size that is not known here?
     has_products: bool = False  # with matrices?
+    has_loops: bool = False  # other ones than over items that are known?
     merges: bool = False  # is a float NumPy's wherever blocks meet? Then there are fewer versions
     start: int = 0  # the state at the beginning, of a program that aborts
     point: Point | None = None

@@ -27,6 +27,7 @@ from npcompile.tracer.loop_ir.abstract import (
     Named,
     NewErrorState,
     Range,
+    Record,
     Seen,
     Slice,
     Tuple,
@@ -114,7 +115,7 @@ def known_size(b: Builder, value: int) -> bool:
 
 def length(b: Builder, args: Arguments) -> Abstract:
     x = only(args)
-    if isinstance(x, Tuple):
+    if isinstance(x, Tuple | Record):
         return Value(b.constant(len(x.items)))
     if isinstance(x, Seen):
         return Value(
@@ -243,6 +244,8 @@ def named(b: Builder, source: ModuleAttribute) -> Abstract:
 def attribute(b: Builder, x: Abstract, name: str) -> Abstract:
     """`x.name`."""
     match x:
+        case Record(keys, items, has_attributes=True) if name in keys:
+            return items[keys.index(name)]
         case Known(ModuleType() as module) if module in (np, np.linalg, math):
             return named(b, ModuleAttribute(module, name))
         case Value(array) if isinstance(kind := b.type(array), Memref):

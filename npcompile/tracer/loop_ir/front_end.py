@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Param, Place, Policy, Program, Return
-from npcompile.tensor_core.loop_ir.types import Kind, List, Type, type_of
+from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Place, Policy, Program, Return
+from npcompile.tensor_core.loop_ir.types import Kind, List
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.loop_ir import calls, inlining, iteration, objects, operators, statements
 from npcompile.tracer.loop_ir.abstract import (
@@ -26,6 +26,7 @@ from npcompile.tracer.loop_ir.abstract import (
     Method,
     NewErrorState,
     Range,
+    Rest,
     Seen,
     Slice,
     Tuple,
@@ -33,6 +34,7 @@ from npcompile.tracer.loop_ir.abstract import (
     Value,
     recipe_of,
 )
+from npcompile.tracer.loop_ir.arguments import taken
 from npcompile.tracer.loop_ir.builder import Begun, Builder
 from npcompile.tracer.loop_ir.sources import CellContents, GlobalName, Same, Source
 
@@ -48,6 +50,7 @@ class Traced:
     inputs: tuple[Source, ...]  # what its last params are: numbers and arrays from outside
     has_arrays: bool = False  # are there statements about whole arrays in loops?
     has_products: bool = False  # of matrices?
+    has_loops: bool = True  # other ones than over items that are known?
 
 
 class Outside(Exception):
@@ -82,13 +85,6 @@ def trace(function: FunctionType, arguments: Sequence[object], policy: Policy = 
             front = FrontEnd(function, policy, merges, front.element, (*front.inputs, found.source))
 
 
-def typed(argument: object) -> Type:
-    kind = type_of(argument)
-    if kind is None:
-        raise Unsupported("an argument of a type without IR")
-    return kind
-
-
 @dataclass(slots=True)
 class FrontEnd:
     function: FunctionType
@@ -103,14 +99,10 @@ class FrontEnd:
         code = self.function.__code__
         entry = inlining.frame_of(self.function)
         b = Builder(Program(code.co_name, code.co_filename, policy=self.policy), entry, merges=self.merges)
-        given = [*arguments, *(source.read() for source in self.inputs)]
-        for k, argument in enumerate(given):
-            slot = k if k < len(arguments) else len(arguments) - k - 1
-            value = b.new(typed(argument), entry.facts.slots[slot] if slot >= 0 else self.inputs[-slot - 1].name)
-            b.program.params.append(Param(value, slot if slot >= 0 else None))
-            if isinstance(argument, np.ndarray):
-                b.shapes[value] = argument.shape
-            entry.locals[slot] = Value(value)
+        for slot, argument in enumerate(arguments):
+            entry.locals[slot] = taken(b, argument, entry.facts.slots[slot], slot)
+        for k, source in enumerate(self.inputs):
+            entry.locals[-1 - k] = taken(b, source.read(), source.name, None)
         b.block.label = b.program.new_label()
         b.blocks.append(b.block)
         if b.aborts:
@@ -127,7 +119,7 @@ class FrontEnd:
             except Unsupported as error:
                 raise Unsupported(error.reason, error.line or b.at.line) from None
         b.program.body = [Cfg(b.blocks)]
-        return Traced(b.program, tuple(b.names.values()), self.inputs, b.has_arrays, b.has_products)
+        return Traced(b.program, tuple(b.names.values()), self.inputs, b.has_arrays, b.has_products, b.has_loops)
 
     def translate(self, b: Builder) -> None:
         """Instructions from where the frame is to the end of the block."""
@@ -143,6 +135,7 @@ class FrontEnd:
                 b.jump(index)
                 return
             if is_first and index in b.facts.loop_headers and i.opname != "FOR_ITER":
+                b.has_loops = True
                 b.poll()
             is_first = False
             rule = RULES.get(i.opname)
@@ -455,6 +448,10 @@ def get_iter(front: FrontEnd, b: Builder, i: Instruction) -> None:
     x = b.frame.stack.pop()
     if not isinstance(x, Range) and not b.aborts:
         raise Unsupported("a loop over something else than a range")
+    items = iteration.known_items(b, x)
+    if items is not None:
+        b.frame.stack.append(Rest(items))
+        return
     b.frame.stack.append(Iterating(x, iteration.length_of(b, x), b.constant(0)))
 
 
@@ -462,7 +459,11 @@ def get_iter(front: FrontEnd, b: Builder, i: Instruction) -> None:
 def for_iter(front: FrontEnd, b: Builder, i: Instruction) -> None:
     """The header branches to the iteration and to the end."""
     x = b.frame.stack[-1]
+    if isinstance(x, Rest):
+        front.is_done = not iteration.goes_on(b, x, i.target)
+        return
     assert isinstance(x, Iterating), x
+    b.has_loops = True
     condition = b.let("less", x.taken, x.length)
     frame = b.frame
     inside = b.new_block(frame)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from npcompile.tensor_core.loop_ir.ops import Alloc, Load, Size, Store, View
 from npcompile.tensor_core.loop_ir.types import INT, Kind, List, Memref, Scalar
 from npcompile.tracer.loop_ir import numbers
-from npcompile.tracer.loop_ir.abstract import Abstract, Slice, Tuple, Unsupported, Value
+from npcompile.tracer.loop_ir.abstract import Abstract, Known, Record, Slice, Tuple, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.numbers import to_index
 
@@ -72,6 +72,10 @@ def element(b: Builder, x: Abstract, key: Abstract) -> Abstract:
     match x, key:
         case Tuple(items), Value(value) if isinstance(k := b.constants.get(value), int) and -len(items) <= k < len(items):
             return items[k]
+        case Record(keys, items, has_attributes=False), Known(str() as name) if name in keys:
+            return items[keys.index(name)]
+        case Record(keys, items, has_attributes=False), Value(value) if (number := b.constants.get(value)) in keys:
+            return items[keys.index(number)]  # type: ignore[arg-type]
         case Value(array), _ if isinstance(b.type(array), Memref):
             return of_array(b, array, parts_of(key))
         case Value(items), Value(index) if isinstance(kind := b.type(items), List):

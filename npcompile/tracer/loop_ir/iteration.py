@@ -5,8 +5,37 @@ from __future__ import annotations
 from npcompile.tensor_core.loop_ir.ops import Load
 from npcompile.tensor_core.loop_ir.types import Memref, Scalar
 from npcompile.tracer.loop_ir import indexing
-from npcompile.tracer.loop_ir.abstract import Abstract, Enumerate, Range, Slice, Tuple, Unsupported, Value, Zip
+from npcompile.tracer.loop_ir.abstract import Abstract, Enumerate, Range, Rest, Slice, Tuple, Unsupported, Value, Zip
 from npcompile.tracer.loop_ir.builder import Builder
+
+MOST_UNROLLED = 64  # items of a tuple or a list that a loop goes over
+
+
+def known_items(b: Builder, over: Abstract) -> tuple[Abstract, ...] | None:
+    """All items of what is made of tuples, lists and dicts of this program's."""
+    match over:
+        case Tuple(items) if b.aborts:
+            if len(items) > MOST_UNROLLED:
+                raise Unsupported("a loop over many items, each of its own type")
+            return items
+        case Enumerate(start, inner) if (inside := known_items(b, inner)) is not None:
+            return tuple(Tuple((Value(b.let("add", start, b.constant(k))), item)) for k, item in enumerate(inside))
+        case Zip(parts) if parts:
+            found = [known_items(b, part) for part in parts]
+            known = [items for items in found if items is not None]
+            if len(known) == len(parts):
+                return tuple(Tuple(items) for items in zip(*known))
+    return None
+
+
+def goes_on(b: Builder, rest: Rest, end: int) -> bool:
+    """Push the next of items that are known; after the last one jump to the loop's end."""
+    if rest.items:
+        b.frame.stack[-1:] = [Rest(rest.items[1:]), rest.items[0]]
+        return True
+    b.frame.stack.pop()
+    b.jump(end)
+    return False
 
 
 def length_of(b: Builder, over: Abstract) -> int:
