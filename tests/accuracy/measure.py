@@ -39,7 +39,7 @@ def calls_of(dtype: np.dtype, *, rounded: bool) -> list[Call]:
     found = []
     for name, op in OPS.items():
         if isinstance(op.numpy, np.ufunc) and (name in known) == rounded:
-            dtypes = (dtype, *[np.dtype(NOT_ELEMENTWISE_ERRORS.get(name, dtype))] * (op.numpy.nin - 1))
+            dtypes = (dtype, *[np.dtype(NOT_ELEMENTWISE_ERRORS.get(name, dtype))] * (op.loops.nin - 1))
             if has_loop(name, dtypes):
                 found.append((name, dtypes))
     return found

@@ -80,7 +80,7 @@ def test_every_primitive(dtype: np.dtype, architecture: int) -> None:
     for name, op in OPS.items():
         if op.kind == "elementwise" and name not in ("cast", "bitcast", "where", "ldexp", "complex"):
             try:
-                node = builder.apply(name, *(x, y)[: op.numpy.nin if op.numpy else 1 + (name in OF_TWO)])
+                node = builder.apply(name, *(x, y)[: op.loops.nin if op.loops else 1 + (name in OF_TWO)])
             except (Decline, TypeError, AssertionError):
                 continue
             results += [node] if is_native(node) else []

@@ -21,8 +21,8 @@ from npcompile.backends.cuda.backend import compile_for  # isort: skip  # after 
 
 COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
 POWERS = ("power", "float_power")
-BINARY = [name for name in COMPLEX_PRIMITIVES if OPS[name].numpy.nin == 2 and name not in POWERS]
-UNARY = [name for name in COMPLEX_PRIMITIVES if OPS[name].numpy.nin == 1]
+BINARY = [name for name in COMPLEX_PRIMITIVES if OPS[name].loops.nin == 2 and name not in POWERS]
+UNARY = [name for name in COMPLEX_PRIMITIVES if OPS[name].loops.nin == 1]
 # Real parts that cancel in NumPy's formulas are as exact as the larger term.
 TERMS = {"log1p": lambda z: 1 + np.abs(eager("log1p", z).real), "expm1": lambda z: 2 + np.abs(np.expm1(z.real))}
 IN_WIDER = ("tan", "tanh")  # the C library's are up to 6 ULP from the exact value, which the wider type has

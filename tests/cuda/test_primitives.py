@@ -62,7 +62,7 @@ def cases() -> list[Any]:
         found += [
             pytest.param(name, d, id=f"{name}-{d.name}")
             for d in DTYPES
-            if graph_of(name, operands(d, op.numpy.nin if op.numpy else 1), {})
+            if graph_of(name, operands(d, op.loops.nin if op.loops else 1), {})
         ]
     return found
 
@@ -99,7 +99,7 @@ BY_PIECES |= {"floor_divide": 1, "float_power": 1, "arctan2": 1}  # whole quotie
 @pytest.mark.parametrize(("name", "dtype"), cases())
 def test_op(name: str, dtype: np.dtype) -> None:
     op = OPS[name]
-    arrays = operands(dtype, op.numpy.nin if op.numpy else 1)
+    arrays = operands(dtype, op.loops.nin if op.loops else 1)
     if name == "power" and dtype.kind == "i":
         return test_power_of_signed_integers(dtype)
     graph = graph_of(name, arrays, {})

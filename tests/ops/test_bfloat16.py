@@ -31,10 +31,10 @@ ONE = BFLOAT16.type(1.5)
 
 
 def operands(name: str) -> list[np.ndarray]:
-    return [EVERY] if OPS[name].numpy.nin == 1 else PAIRS
+    return [EVERY] if OPS[name].loops.nin == 1 else PAIRS
 
 
-NATIVE = [name for name in UFUNC_ROWS if has_loop(OPS[name].numpy, (BFLOAT16,) * OPS[name].numpy.nin)]
+NATIVE = [name for name in UFUNC_ROWS if has_loop(OPS[name].numpy, (BFLOAT16,) * OPS[name].loops.nin)]
 
 
 def test_all_numbers_through_every_loop() -> None:

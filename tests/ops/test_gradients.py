@@ -236,7 +236,7 @@ RULED_UFUNCS = [name for name in UFUNC_ROWS if OPS[name].vjp is not None]
 HOLOMORPHIC = [
     name
     for name in RULED_UFUNCS
-    if name not in NOT_HOLOMORPHIC and {f"{c * OPS[name].numpy.nin}->{c}" for c in "dD"} <= set(OPS[name].numpy.types)
+    if name not in NOT_HOLOMORPHIC and {f"{c * OPS[name].loops.nin}->{c}" for c in "dD"} <= set(OPS[name].numpy.types)
 ]
 
 
