@@ -98,8 +98,6 @@ class Statements:
     names: dict[int, CText] = field(default_factory=dict)
     lines: list[CText] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)  # all of them
-    with_memory: list[Alloc | Room | Scratch] = field(default_factory=list)  # those that keep memory of their own
-
     reports: bool = True  # are flags looked at after this?
     last_look: Op | None = None  # at flags, in the outermost region: what is behind it is not reported
 
@@ -109,7 +107,6 @@ class Statements:
         if self.program.policy is Policy.ABORT:
             self.last_look = next((op for op in reversed(self.program.body) if isinstance(op, FpCheck)), None)
         self.ops = walk(self.program.body)
-        self.with_memory = [op for op in self.ops if isinstance(op, (Alloc, Room, Scratch))]
         self.reports &= any(type(op) is FpCheck for op in self.ops)
         self.params()
         self.region(self.program.body)
@@ -148,14 +145,13 @@ class Statements:
         for kind, names in of.items():
             self.line("  {} {};", c_type(kind), joined(", *" if isinstance(kind, List) else ", ", names))
         own = set(values)
-        self.lines += memory_of([op for op in self.with_memory if op.result in own], self.program.types)
+        kept = [op for op in self.ops if isinstance(op, (Alloc, Room, Scratch)) and op.result in own]
+        self.lines += memory_of(kept, self.program.types)
 
     def values(self) -> list[int]:
         found = [param.value for param in self.program.params]
         for op in self.ops:
-            found += RESULTS[type(op)](op)
-            if type(op) in REGIONS:
-                found += inner(op)
+            found += [*RESULTS[type(op)](op), *(inner(op) if type(op) in REGIONS else ())]
             if isinstance(op, Cfg):
                 found += [arg for block in op.blocks for arg in block.args]
         return list(dict.fromkeys(found))

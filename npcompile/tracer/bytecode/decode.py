@@ -289,7 +289,7 @@ class Decoder:
         return size, main
 
     def asks_identity(self, k: int) -> bool:
-        """Does the k-th instruction begin the question whether a function is still the built-in one, as 3.14 asks before it inlines?"""
+        """Does the k-th instruction begin to ask whether a function is still the built-in one, as 3.14 does to inline it?"""
         asked = self.raw[k + 1 : k + 4]
         return tuple(r.name for r in asked) == IDENTITY_CHECK and callable(COMMON_CONSTANTS[asked[0].arg])
 

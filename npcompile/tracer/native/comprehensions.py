@@ -142,11 +142,6 @@ def list_append(b: Blocks, i: Instruction, fail: Fail) -> None:
     number_lists.append(b, owner, item)
 
 
-def return_generator(b: Blocks, i: Instruction, fail: Fail) -> None:
-    """From 3.15 on the generator is made after its iterator: it goes on with what is first sent to it."""
-    b.push(NOTHING)
-
-
 def yield_value(b: Blocks, i: Instruction, fail: Fail) -> None:
     if not isinstance(b, Comprehension) or b.take is None:
         raise NoForm("a generator")

@@ -138,20 +138,19 @@ def push_callable(b: Blocks, i: Instruction, value: Any) -> None:
 
 
 def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    owner = b.pop()
+    owner, name = b.pop(), str(i.argval)
     if isinstance(owner, Known) and isinstance(owner.value, types.ModuleType):
-        name = str(i.argval)
         if not hasattr(owner.value, name):
             raise NoForm(f"no attribute {name!r}")
         value = module_attribute(b, owner, name)
-    elif isinstance(owner, NumberList) and i.argval in number_lists.METHODS:
-        value = Method(owner, str(i.argval))
+    elif isinstance(owner, NumberList) and name in number_lists.METHODS:
+        value = Method(owner, name)
     elif isinstance(owner, Outside):
-        value = attributes.load(b, owner, str(i.argval), i.index + 1)
-    elif arrays.is_array(owner) and i.argval == "dtype":
+        value = attributes.load(b, owner, name, i.index + 1)
+    elif arrays.is_array(owner) and name == "dtype":
         value = views.dtype_of(arrays.reported(b.code, owner, fail), b.guard, b.object_of)
     else:
-        value = meanings.attribute(b.code, owner, str(i.argval), fail)
+        value = meanings.attribute(b.code, owner, name, fail)
     push_callable(b, i, value)
 
 
@@ -170,15 +169,12 @@ def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     sign = i.argval.removesuffix("=")
     if sign == "*" and isinstance(left, Listed) and isinstance(right, Scalar):
         b.push(number_lists.repeated(b, left, right, fail))
-        return
-    if sign not in (*OPERATORS, "@"):
+    elif sign not in (*OPERATORS, "@"):
         raise NoForm(f"operator {sign}")
-    if is_ordered([left, right]):
+    elif is_ordered([left, right]):
         b.push(updated([left, right], lambda code, operands, fail: meanings.binary(code, sign, operands[0], operands[1], fail)))
-        return
-    if i.argval.endswith("=") and arrays.is_array(left):
-        b.push(left)  # they stay on the stack of what has to be computed before
-        b.push(right)
+    elif i.argval.endswith("=") and arrays.is_array(left):
+        b.state.stack += [left, right]  # they stay on the stack of what has to be computed before
         b.settle(fail, below=2)
         del b.state.stack[-2:]
         b.push(meanings.in_place(b.code, sign, left, right, fail))
@@ -494,7 +490,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     "POP_TOP": pop_top,
     "COPY": copy,
     "SWAP": swap,
-    "PUSH_NULL": push_null,
+    **dict.fromkeys(("PUSH_NULL", "RETURN_GENERATOR"), push_null),  # a generator begins with what is sent to it, which it pops
     "LOAD_CONST": load_const,
     "LOAD_FAST": load_fast,
     "STORE_FAST": store_fast,
@@ -523,7 +519,6 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     "STORE_ATTR": attributes.store_attr,
     "MAKE_FUNCTION": comprehensions.make_function,
     "LIST_APPEND": comprehensions.list_append,
-    "RETURN_GENERATOR": comprehensions.return_generator,
     "YIELD_VALUE": comprehensions.yield_value,
     "RETURN_VALUE": inlining.return_value,
     "IS_OP": objects.is_op,
