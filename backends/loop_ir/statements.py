@@ -13,7 +13,8 @@ from npcompile.backends.loop_ir import parallel
 from npcompile.backends.loop_ir.c_text import CText, c, joined
 from npcompile.backends.loop_ir.c_values import c_type, extent, handed_over, literal, memory_of, room, taken
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
-from npcompile.backends.loop_ir.target import C_TYPES, Ability, Target, Unsupported, primitive, vector_helpers
+from npcompile.backends.loop_ir.memory_statements import MemoryStatements
+from npcompile.backends.loop_ir.target import Ability, Target, Unsupported, primitive, vector_helpers
 from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, inner, results, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     FP_ERRORS,
@@ -79,9 +80,7 @@ class Undo:
 
 
 @dataclass(slots=True)
-class Statements:
-    program: Program
-    target: Target
+class Statements(MemoryStatements):
     ways: Ways
     takers: list[list[int]] = field(default_factory=list)  # what a Yield gives its values to, innermost last
     results: dict[int, list[int]] = field(default_factory=dict)  # by label of a Scope
@@ -95,8 +94,6 @@ class Statements:
     parallels: int = 0
     speculates: int = 0
     is_parallel: bool = False  # are the iterations of such a loop being printed?
-    names: dict[int, CText] = field(default_factory=dict)
-    lines: list[CText] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)  # all of them
     reports: bool = True  # are flags looked at after this?
     last_look: Op | None = None  # at flags, in the outermost region: what is behind it is not reported
@@ -123,9 +120,6 @@ class Statements:
             self.leave(way)
         self.line("}}")
         return self.lines
-
-    def line(self, template: str, *parts: CText | int) -> None:
-        self.lines.append(c(template, *parts))
 
     def head(self) -> Iterable[CText]:
         return [CText(self.target.function)]
@@ -167,15 +161,6 @@ class Statements:
         for leaf in self.ways.found[number].leaves:
             self.lines += handed_over(leaf, self.name(leaf.value))
         self.line("  NPC_LEAVE({});", number)
-
-    def name(self, value: int) -> CText:
-        found = self.names.get(value)
-        if found is None:
-            found = self.names[value] = CText(f"v{value}")
-        return found
-
-    def set(self, value: int, text: CText) -> None:
-        self.line("  {} = {};", self.name(value), text)
 
     def moved(self, values: list[int], into: list[int]) -> None:
         """All at once: a value that is read after another move has overwritten it is kept first."""
@@ -429,73 +414,3 @@ class Statements:
                 self.lists(op, line)
             case _:
                 raise Unsupported(f"{type(op).__name__}", line)
-
-    def vector(self, value: int) -> CText:
-        name = self.name(value)
-        return c("{}.data, {}.n[0], {}.s[0]", name, name, name)
-
-    def memory(self, op: Size | Load | Store | View) -> None:
-        kind = self.program.types[op.array]
-        match op:
-            case Size(result, array, axis):
-                field_text = "{} = {}->length" if isinstance(kind, List) else f"{{}} = {{}}.n[{axis}]"
-                self.line(f"  {field_text};", self.name(result), self.name(array))
-            case Load(result, array, index):
-                self.set(result, self.element(array, index, result))
-            case Store(array, index, value):
-                self.line("  {} = {};", self.element(array, index, value), self.name(value))
-            case View():
-                self.view(op)
-
-    def element(self, array: int, index: list[int], value: int) -> CText:
-        """An element, or so many side by side as the value has lanes."""
-        vector = self.program.types[value]
-        if isinstance(vector, Scalar) and vector.lanes > 1:
-            return c("*({}_at*)&{}", c_type(vector), self.number_at(array, index))
-        return self.number_at(array, index)
-
-    def number_at(self, array: int, index: list[int]) -> CText:
-        kind, name = self.program.types[array], self.name(array)
-        if isinstance(kind, List):
-            return c("(({}*){}->data)[{}]", c(C_TYPES[kind.element]), name, self.name(index[0]))
-        assert isinstance(kind, Memref), kind
-        element = c(C_TYPES[kind.element])
-        if kind.contiguous:
-            place = self.name(index[0])
-            for axis, i in enumerate(index[1:], 1):
-                place = c("({}) * {}.n[{}] + {}", place, name, axis, self.name(i))
-            return c("(({}*){}.data)[{}]", element, name, place)
-        offsets = [c("{} * {}.s[{}]", self.name(i), name, axis) for axis, i in enumerate(index)]
-        return c("*({}*)({}.data + {})", element, name, joined(" + ", offsets))
-
-    def view(self, op: View) -> None:
-        name, base = self.name(op.result), self.name(op.array)
-        offsets = [c("{} * {}.s[{}]", self.name(start), base, axis) for axis, start in enumerate(op.starts)]
-        data = (name, base, joined(" + ", offsets), name, base, name)
-        self.line("  {}.data = {}.data + {}; {}.owner = {}.owner; {}.is_view = 1;", *data)
-        kept = [axis for axis, is_kept in enumerate(op.kept) if is_kept]
-        for k, (axis, size) in enumerate(zip(kept, op.sizes, strict=True)):
-            self.line("  {}.n[{}] = {}; {}.s[{}] = {}.s[{}];", name, k, self.name(size), name, k, base, axis)
-
-    def alloc(self, op: Alloc, line: int) -> None:
-        if Ability.ALLOCATE not in self.target.abilities:
-            raise Unsupported(f"{self.target.name} has no {Ability.ALLOCATE.value}", line)
-        kind, name = self.program.types[op.result], self.name(op.result)
-        assert isinstance(kind, Memref), kind
-        stride = c("(npc_i64)sizeof({})", c(C_TYPES[kind.element]))
-        for axis in reversed(range(kind.rank)):
-            self.line("  {}.n[{}] = {}; {}.s[{}] = {};", name, axis, self.name(op.sizes[axis]), name, axis, stride)
-            stride = c("{}.s[{}] * {}.n[{}]", name, axis, name, axis)
-        where = c("NPC_TAKE({}, taken_{}", name, op.result) if op.again else c("NPC_ALLOCATE({}, {}", name, c(kind.element.name))
-        self.line("  {}, {}, {}, {});", where, kind.rank, stride, int(op.zeroed))
-
-    def lists(self, op: NewList | Append, line: int) -> None:
-        if Ability.LISTS not in self.target.abilities:
-            raise Unsupported(f"{self.target.name} has no {Ability.LISTS.value}", line)
-        match op:
-            case NewList(result):
-                self.line("  NPC_NEW_LIST({});", self.name(result))
-            case Append(items, value):
-                kind = self.program.types[items]
-                assert isinstance(kind, List), kind
-                self.line("  NPC_APPEND({}, {}, {});", c(C_TYPES[kind.element]), self.name(items), self.name(value))

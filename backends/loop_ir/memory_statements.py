@@ -1,0 +1,101 @@
+"""Ops on arrays and lists as statements: where an element stands, views, and memory for new arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from npcompile.backends.loop_ir.c_text import CText, c, joined
+from npcompile.backends.loop_ir.c_values import c_type
+from npcompile.backends.loop_ir.target import C_TYPES, Ability, Target, Unsupported
+from npcompile.tensor_core.loop_ir.ops import Alloc, Append, Load, NewList, Program, Size, Store, View
+from npcompile.tensor_core.loop_ir.types import List, Memref, Scalar
+
+
+@dataclass(slots=True)
+class MemoryStatements:
+    program: Program
+    target: Target
+    names: dict[int, CText] = field(init=False, default_factory=dict)
+    lines: list[CText] = field(init=False, default_factory=list)
+
+    def line(self, template: str, *parts: CText | int) -> None:
+        self.lines.append(c(template, *parts))
+
+    def name(self, value: int) -> CText:
+        found = self.names.get(value)
+        if found is None:
+            found = self.names[value] = CText(f"v{value}")
+        return found
+
+    def set(self, value: int, text: CText) -> None:
+        self.line("  {} = {};", self.name(value), text)
+
+    def vector(self, value: int) -> CText:
+        name = self.name(value)
+        return c("{}.data, {}.n[0], {}.s[0]", name, name, name)
+
+    def memory(self, op: Size | Load | Store | View) -> None:
+        kind = self.program.types[op.array]
+        match op:
+            case Size(result, array, axis):
+                field_text = "{} = {}->length" if isinstance(kind, List) else f"{{}} = {{}}.n[{axis}]"
+                self.line(f"  {field_text};", self.name(result), self.name(array))
+            case Load(result, array, index):
+                self.set(result, self.element(array, index, result))
+            case Store(array, index, value):
+                self.line("  {} = {};", self.element(array, index, value), self.name(value))
+            case View():
+                self.view(op)
+
+    def element(self, array: int, index: list[int], value: int) -> CText:
+        """An element, or so many side by side as the value has lanes."""
+        vector = self.program.types[value]
+        if isinstance(vector, Scalar) and vector.lanes > 1:
+            return c("*({}_at*)&{}", c_type(vector), self.number_at(array, index))
+        return self.number_at(array, index)
+
+    def number_at(self, array: int, index: list[int]) -> CText:
+        kind, name = self.program.types[array], self.name(array)
+        if isinstance(kind, List):
+            return c("(({}*){}->data)[{}]", c(C_TYPES[kind.element]), name, self.name(index[0]))
+        assert isinstance(kind, Memref), kind
+        element = c(C_TYPES[kind.element])
+        if kind.contiguous:
+            place = self.name(index[0])
+            for axis, i in enumerate(index[1:], 1):
+                place = c("({}) * {}.n[{}] + {}", place, name, axis, self.name(i))
+            return c("(({}*){}.data)[{}]", element, name, place)
+        offsets = [c("{} * {}.s[{}]", self.name(i), name, axis) for axis, i in enumerate(index)]
+        return c("*({}*)({}.data + {})", element, name, joined(" + ", offsets))
+
+    def view(self, op: View) -> None:
+        name, base = self.name(op.result), self.name(op.array)
+        offsets = [c("{} * {}.s[{}]", self.name(start), base, axis) for axis, start in enumerate(op.starts)]
+        data = (name, base, joined(" + ", offsets), name, base, name)
+        self.line("  {}.data = {}.data + {}; {}.owner = {}.owner; {}.is_view = 1;", *data)
+        kept = [axis for axis, is_kept in enumerate(op.kept) if is_kept]
+        for k, (axis, size) in enumerate(zip(kept, op.sizes, strict=True)):
+            self.line("  {}.n[{}] = {}; {}.s[{}] = {}.s[{}];", name, k, self.name(size), name, k, base, axis)
+
+    def alloc(self, op: Alloc, line: int) -> None:
+        if Ability.ALLOCATE not in self.target.abilities:
+            raise Unsupported(f"{self.target.name} has no {Ability.ALLOCATE.value}", line)
+        kind, name = self.program.types[op.result], self.name(op.result)
+        assert isinstance(kind, Memref), kind
+        stride = c("(npc_i64)sizeof({})", c(C_TYPES[kind.element]))
+        for axis in reversed(range(kind.rank)):
+            self.line("  {}.n[{}] = {}; {}.s[{}] = {};", name, axis, self.name(op.sizes[axis]), name, axis, stride)
+            stride = c("{}.s[{}] * {}.n[{}]", name, axis, name, axis)
+        where = c("NPC_TAKE({}, taken_{}", name, op.result) if op.again else c("NPC_ALLOCATE({}, {}", name, c(kind.element.name))
+        self.line("  {}, {}, {}, {});", where, kind.rank, stride, int(op.zeroed))
+
+    def lists(self, op: NewList | Append, line: int) -> None:
+        if Ability.LISTS not in self.target.abilities:
+            raise Unsupported(f"{self.target.name} has no {Ability.LISTS.value}", line)
+        match op:
+            case NewList(result):
+                self.line("  NPC_NEW_LIST({});", self.name(result))
+            case Append(items, value):
+                kind = self.program.types[items]
+                assert isinstance(kind, List), kind
+                self.line("  NPC_APPEND({}, {}, {});", c(C_TYPES[kind.element]), self.name(items), self.name(value))
