@@ -145,7 +145,7 @@ def test_a_part_is_a_view():
         y = z.real
         for k in range(n):
             y = z.imag
-            z[k] = 1j * k
+            z[k] = z[k] * 1j
         return y
 
     compiled, z = agrees(parts, numbers("c16", 40), 40), numbers("c16", 40)
