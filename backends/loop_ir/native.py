@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from npcompile.tensor_core.loop_ir.ops import Program
 from npcompile.tensor_core.loop_ir.report import Report
 from npcompile.tensor_core.loop_ir.types import Type
@@ -53,3 +55,8 @@ class DeviceProgram(Protocol):
     @property
     def written(self) -> Sequence[bool]: ...  # which arguments are arrays that may be stored to
     def __call__(self, arguments: Sequence[Any], /) -> Any: ...
+
+
+def kind_of_call(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """Of arguments of known types: sizes and integers, which say how much there is to do."""
+    return tuple([x if isinstance(x, int | np.integer) else getattr(x, "shape", None) for x in arguments])

@@ -17,14 +17,14 @@ import numpy as np
 
 from npcompile.backends.device_arrays import ArrayKind, array_kind
 from npcompile.backends.loop_ir import target
-from npcompile.backends.loop_ir.native import DeviceProgram, LeftAlone
+from npcompile.backends.loop_ir.native import DeviceProgram, LeftAlone, kind_of_call
 from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph, devices_of
 from npcompile.logs import log
 from npcompile.tensor_core.guards import Guard, Truth
 from npcompile.tensor_core.loop_ir.foreknown import Machine, Seconds, estimated, is_parallel
 from npcompile.tensor_core.loop_ir.ops import Policy
-from npcompile.tensor_core.loop_ir.types import Memref, Type, type_of
+from npcompile.tensor_core.loop_ir.types import KINDS, Memref, Type, type_of
 from npcompile.tensor_core.source import Call, Name
 from npcompile.tensor_core.tensors.devices import shadow
 from npcompile.tracer.bytecode.segment import UNBOUND
@@ -51,16 +51,19 @@ class Taken:
         if self.place is None or not isinstance(self.kind, Memref):
             return type_of(x) == self.kind
         kind = array_kind(type(x))
-        return kind is not None and place_of(x, kind) == self.place and shadow_type(x) == self.kind
+        return kind is not None and place_of(x, kind) == self.place and device_type(x, kind) == self.kind
 
 
 def place_of(x: Any, kind: ArrayKind) -> Place:
     return Place(kind.device, kind.number(x), True)
 
 
-def shadow_type(x: Any) -> Type | None:
-    """The type that NumPy's array of this shape and these strides has."""
-    return None if x in SCALARS else type_of(shadow(x))
+def device_type(x: Any, kind: ArrayKind) -> Type | None:
+    """The type that NumPy's array of this dtype, shape and strides has."""
+    element, size, is_contiguous = KINDS.get(x.dtype), x.dtype.itemsize, x.flags.c_contiguous
+    if element is None or not x.ndim or kind.address(x) % size or not (is_contiguous or all(s % size == 0 for s in x.strides)):
+        return None
+    return Memref(element, x.ndim, is_contiguous, True)
 
 
 @dataclass(slots=True)
@@ -88,7 +91,7 @@ class DeviceLoops:
         return self.on_host(*state)
 
     def is_for_device(self, state: Sequence[Any]) -> bool:
-        key = tuple(x.shape if isinstance(taken.kind, Memref) else x for taken, x in zip(self.taken, state))
+        key = kind_of_call(state)
         if key not in self.known:
             if len(self.known) >= MOST_KNOWN:
                 self.known.clear()

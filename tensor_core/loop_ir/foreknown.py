@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from npcompile.tensor_core.loop_ir.cost import ITERATIONS, NANOSECOND, own_cost
 from npcompile.tensor_core.loop_ir.forms import regions, walk
 from npcompile.tensor_core.loop_ir.ops import (
@@ -60,7 +62,7 @@ class Foreknown:
 
     def integer(self, value: int) -> int | None:
         found = self.numbers.get(value)
-        return int(found) if isinstance(found, int) else None
+        return int(found) if isinstance(found, int | np.integer) else None
 
     def sizes(self, values: Sequence[int]) -> Shape:
         return tuple(map(self.integer, values))
@@ -72,12 +74,12 @@ class Foreknown:
 
 
 def given(program: Program, arguments: Sequence[Number | Shape]) -> Foreknown:
-    """What the arguments say: numbers, and shapes in the place of arrays."""
+    """What the arguments say: integers, and shapes in the place of arrays. Sizes that other numbers decide are not known."""
     made = Foreknown()
     for param, argument in zip(program.params, arguments):
         if isinstance(argument, tuple):
             made.shapes[param.value] = argument
-        else:
+        elif isinstance(argument, int | np.integer):
             made.numbers[param.value] = argument
     return made
 

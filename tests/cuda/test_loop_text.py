@@ -129,3 +129,21 @@ def test_the_report_says_why_a_loop_is_serial() -> None:
     said = printed(life, (np.zeros((3, 3), int), np.zeros((3, 3), int), 2)).report.said
     line = life.__code__.co_firstlineno
     assert [(each.at.line - line, each.reason) for each in said] == [(2, "iterations that need what others computed"), (3, "")]
+
+
+def rows_of(n, out):
+    for i in range(out.size):
+        row = np.zeros(n)
+        for j in range(n):
+            row[j] = i * j
+        out[i] = row[n - 1] + row[0]
+
+
+def test_own_arrays_have_the_size_of_each_call() -> None:
+    loop = on_device(rows_of, (np.int64(3), np.zeros(2)))
+    for n in (3, 4000, 5):
+        ours, theirs = put(np.zeros(9)), np.zeros(9)
+        loop([np.int64(n), ours])
+        rows_of(n, theirs)
+        assert same_bits(back(ours), theirs)
+    assert [plan.own for plan in loop.plans.values()] == [[24], [32000], [40]]

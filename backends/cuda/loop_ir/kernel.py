@@ -14,7 +14,7 @@ from npcompile.backends.cuda.loop_ir.grid import THREADS
 from npcompile.backends.cuda.loop_ir.program import CudaProgram, cuda_program
 from npcompile.backends.device_arrays import ArrayKind, bounds
 from npcompile.backends.loop_ir.exits import Leaf, Way, words_of
-from npcompile.backends.loop_ir.native import LeftAlone
+from npcompile.backends.loop_ir.native import LeftAlone, kind_of_call
 from npcompile.backends.overlap import overlaps_itself
 from npcompile.backends.registry import may_not_return
 from npcompile.tensor_core.loop_ir.activity import activity_of
@@ -31,6 +31,7 @@ FAILED, WAY, STATUS_WORDS, NO_ROOM = 0, 4, 5, -1  # of the status, as target.py 
 FEW_THREADS = 32  # of a block, where there is little to do
 MOST_BLOCKS = 1 << 20
 LEAST_ROOM, MOST_ROOM = 1 << 20, 1 << 33  # bytes for arrays whose sizes nobody knows before
+MOST_PLANS = 64
 MOST_OWN = 1 << 31  # bytes for the own arrays of all threads
 
 
@@ -41,6 +42,17 @@ class LoopKernel(Protocol):
 
     def resident(self, threads: int) -> int: ...  # how many blocks of so many threads run at once
     def __call__(self, blocks: int, threads: int, words: Sequence[int], /) -> None: ...  # on the current stream
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a kernel is launched for arguments of some sizes."""
+
+    blocks: int
+    threads: int
+    own: list[int]  # bytes for each thread, of each array that an iteration makes
+    arena: int  # bytes of other arrays
+    is_exact: bool  # is it known that they suffice?
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +66,7 @@ class DeviceLoop:
     written: list[bool] = field(init=False)  # which params may be stored to
     direct: Way | None = field(init=False)  # how it ends, where nobody has to ask
     room: int = LEAST_ROOM
+    plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         program, text = self.program, self.cuda.text
@@ -80,13 +93,13 @@ class DeviceLoop:
         if may_not_return():
             raise LeftAlone("floating-point errors are to raise")
         self.refuse_shared(arguments)
-        known = before_loops(self.program, given(self.program, [said_of(x) for x in arguments]))
-        blocks, threads = self.shape(known)
-        own = self.own(known, blocks * threads)
+        plan = self.plan(arguments)
+        blocks, threads = plan.blocks, plan.threads
         with self.device.use():
+            own = [self.memory(size * blocks * threads) for size in plan.own]
             while True:
                 saved = self.saved(arguments)
-                arena = self.memory(self.arena_size(known)) if self.cuda.text.allocates else None
+                arena = self.memory(plan.arena + (0 if plan.is_exact else self.room)) if self.cuda.text.allocates else None
                 status = self.device.zeros(STATUS_WORDS + self.cuda.text.ways.words, np.dtype(np.int64))
                 self.launch(blocks, threads, status, arena, own, arguments)
                 if self.direct is not None:
@@ -105,6 +118,17 @@ class DeviceLoop:
                     raise LeftAlone("it makes too many arrays")
 
     # --- before
+
+    def plan(self, arguments: Sequence[Any]) -> Plan:
+        key = kind_of_call(arguments)
+        found = self.plans.get(key)
+        if found is None:
+            if len(self.plans) >= MOST_PLANS:
+                self.plans.clear()
+            known = before_loops(self.program, given(self.program, [said_of(x) for x in arguments]))
+            blocks, threads = self.shape(known)
+            found = self.plans[key] = Plan(blocks, threads, self.own(known, blocks * threads), *self.arena(known))
+        return found
 
     def refuse_shared(self, arguments: Sequence[Any]) -> None:
         """Arrays that are stored to share no memory with others, nor with themselves."""
@@ -130,14 +154,12 @@ class DeviceLoop:
         blocks = -(-most // threads)
         return min(blocks, self.kernel.resident(threads) if self.cuda.text.meets else MOST_BLOCKS), threads
 
-    def own(self, known: Foreknown, threads: int) -> list[Any]:
-        """Memory for what iterations make, for each thread."""
-        found = []
-        for op in self.cuda.text.own:
-            size = self.bytes_of(op, known)
-            if size is None or size * threads > MOST_OWN:
-                raise LeftAlone("arrays of iterations whose sizes are not known, or that are too large")
-            found.append(self.memory(size * threads))
+    def own(self, known: Foreknown, threads: int) -> list[int]:
+        """Bytes of what iterations make, for each thread."""
+        sizes = [self.bytes_of(op, known) for op in self.cuda.text.own]
+        found = [size for size in sizes if size is not None]
+        if len(found) < len(sizes) or sum(found) * threads > MOST_OWN:
+            raise LeftAlone("arrays of iterations whose sizes are not known, or that are too large")
         return found
 
     def bytes_of(self, op: Alloc, known: Foreknown) -> int | None:
@@ -146,15 +168,13 @@ class DeviceLoop:
         sizes = [size for size in known.sizes(op.sizes) if size is not None]
         return math.prod(sizes) * DTYPES[kind.element].itemsize if len(sizes) == kind.rank else None
 
-    def arena_size(self, known: Foreknown) -> int:
-        """Of all arrays that are made outside of parallel loops, as far as that is known."""
+    def arena(self, known: Foreknown) -> tuple[int, bool]:
+        """Bytes of the arrays that are made outside of parallel loops, as far as they are known, and whether these are all."""
         own = {op.result for op in self.cuda.text.own}
         first = {op.result for op in self.program.body if type(op) is Alloc}
         made = [op for op in walk(self.program.body) if type(op) is Alloc and op.result not in own]
-        sizes = [self.bytes_of(op, known) for op in made if op.result in first]
-        is_known = len(sizes) == len(made) and None not in sizes
-        total = sum((size + 15) & ~15 for size in sizes if size is not None)
-        return total if is_known else total + self.room
+        sizes = [size for op in made if op.result in first and (size := self.bytes_of(op, known)) is not None]
+        return sum((size + 15) & ~15 for size in sizes), len(sizes) == len(made)
 
     def memory(self, size: int) -> Any:
         return self.device.empty([max(size, 16)], np.dtype(np.uint8), [1])

@@ -53,9 +53,9 @@ enum {{ NPC_FAILED, NPC_ARRIVED, NPC_TIMES, NPC_HAD_FAILED, NPC_WAY, NPC_STATUS_
 /* All threads of the grid meet: what was stored before is seen after. Has an iteration failed? All get one answer. */
 NPC_INLINE int npc_meet(npc_word* status) {{
   int failed = 0;
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {{
+    __threadfence(); /* also of what the others of the block have stored: they were at the barrier before */
     volatile npc_i64* const words = (volatile npc_i64*)status;
     unsigned long long* const counts = (unsigned long long*)status;
     const npc_i64 times = words[NPC_TIMES];
