@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from npcompile.backends.cuda.loop_ir.cupy_kernel import CupyKernel
 from npcompile.backends.cuda.loop_ir.kernel import DeviceLoop
 from npcompile.backends.cuda.loop_ir.nvrtc import NoNvrtc, compile_cubin, library
 from npcompile.backends.cuda.loop_ir.program import CudaProgram, cuda_program
@@ -147,3 +149,51 @@ def test_own_arrays_have_the_size_of_each_call() -> None:
         rows_of(n, theirs)
         assert same_bits(back(ours), theirs)
     assert [plan.own for plan in loop.plans.values()] == [[24], [32000], [40]]
+
+
+class Recorder:
+    """In the place of CuPy: what of it a kernel needs."""
+
+    def __init__(self, registers: int) -> None:
+        self.registers = registers
+        self.loaded: list[bytes] = []
+        self.launched: list[tuple[Any, ...]] = []
+        self.cuda = self.function = self.driver = self
+
+    def Module(self) -> Any:
+        return self
+
+    def Device(self) -> Any:
+        return SimpleNamespace(attributes={"MultiProcessorCount": 132})
+
+    def load(self, cubin: bytes) -> None:
+        self.loaded.append(cubin)
+
+    def get_function(self, name: str) -> Any:
+        assert name == "npc_loop"
+        return self
+
+    ptr = 7
+
+    def funcGetAttribute(self, attribute: int, function: int) -> int:
+        assert (attribute, function) == (4, self.ptr)
+        return self.registers
+
+    def __call__(self, grid: Any, block: Any, words: Any, enable_cooperative_groups: bool) -> None:
+        assert all(type(word) is np.int64 for word in words)
+        self.launched.append((grid, block, len(words), enable_cooperative_groups))
+
+
+@pytest.mark.parametrize(("registers", "blocks"), [(32, 2), (64, 2), (65, 1), (128, 1)])
+def test_a_kernel_that_waits_for_all_has_no_more_blocks_than_run_at_once(registers: int, blocks: int) -> None:
+    try:
+        library()
+    except NoNvrtc:
+        pytest.skip("nvidia-cuda-nvrtc-cu12 is not installed: its wheels are for Linux and Windows")
+    cupy, made = Recorder(registers), printed(heat, (np.ones((4, 4)), np.ones((4, 4)), 2))
+    kernel = CupyKernel.of(cupy, made.source, 90, made.text.meets)
+    again = CupyKernel.of(cupy, made.source, 90, made.text.meets)
+    assert cupy.loaded[0] == cupy.loaded[1] and kernel.function is again.function
+    assert kernel.resident(512) == blocks * 132
+    kernel(kernel.resident(512), 512, [1, 2, 3])
+    assert cupy.launched == [((blocks * 132,), (512,), 3, True)]

@@ -11,10 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from npcompile.backends.cuda.loop_ir.grid import THREADS
+from npcompile.backends.cuda.loop_ir.nvrtc import NoNvrtc
 from npcompile.backends.cuda.loop_ir.program import CudaProgram, cuda_program
 from npcompile.backends.device_arrays import ArrayKind, bounds
 from npcompile.backends.loop_ir.exits import Leaf, Way, words_of
 from npcompile.backends.loop_ir.native import LeftAlone, kind_of_call
+from npcompile.backends.loop_ir.target import Unsupported
 from npcompile.backends.overlap import overlaps_itself
 from npcompile.backends.registry import may_not_return
 from npcompile.tensor_core.loop_ir.activity import activity_of
@@ -231,7 +233,11 @@ class DeviceLoop:
 def compile_loop(program: Program, device: Any, kind: ArrayKind) -> DeviceLoop:
     """Of a program in blocks that aborts, for arrays of a kind on a device. Raises Unsupported with the user's line."""
     made = cuda_program(program)
-    return DeviceLoop(made, device, device.loop_kernel(made.source, made.text.meets), kind)
+    try:
+        kernel = device.loop_kernel(made.source, made.text.meets)
+    except NoNvrtc as missing:
+        raise Unsupported(str(missing), 0) from missing
+    return DeviceLoop(made, device, kernel, kind)
 
 
 def is_of(recipe: Recipe, params: Sequence[int]) -> bool:

@@ -1,35 +1,69 @@
-"""NVRTC of its wheel: CUDA C++ to a cubin for an architecture, on any machine. API: https://docs.nvidia.com/cuda/nvrtc/."""
+"""NVRTC: CUDA C++ to a cubin for an architecture, on any machine. API: https://docs.nvidia.com/cuda/nvrtc/."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 
+from npcompile.backends.cache import key_of
+from npcompile.backends.cuda.runtime.compiler import cubin_cache
+
+SUFFIX = ".loop.cubin"
 OPTIONS = ("--fmad=false", "--std=c++17")
 
 
 class NoNvrtc(Exception):
-    """There is no NVRTC: the wheel nvidia-cuda-nvrtc-cu12 is not installed."""
+    """There is no NVRTC: neither a wheel of it nor a library of the system."""
 
 
 class Refused(Exception):
     """NVRTC does not compile a text: its log."""
 
 
+WHEELS = ("nvidia.cuda_nvrtc", "nvidia.cu13")  # folders of nvidia-cuda-nvrtc-cu12, and of what is for CUDA 13
+NAMES = ("libnvrtc.so.13", "libnvrtc.so.12")
+
+
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The library of the wheel. Raises NoNvrtc."""
-    try:
-        found = importlib.util.find_spec("nvidia.cuda_nvrtc")
-    except ModuleNotFoundError:
-        found = None
-    folders = found.submodule_search_locations if found is not None else None
-    for folder in folders or ():
-        for path in sorted(Path(folder, "lib").glob("libnvrtc.so*")):
-            return ctypes.CDLL(str(path))
+    """The library of a wheel, or the system's. Raises NoNvrtc."""
+    for name in [*map(str, in_wheels()), *NAMES]:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
     raise NoNvrtc("nvidia-cuda-nvrtc-cu12 is not installed")
+
+
+def in_wheels() -> Iterator[Path]:
+    for wheel in WHEELS:
+        try:
+            found = importlib.util.find_spec(wheel)
+        except ModuleNotFoundError:
+            continue
+        for folder in (found.submodule_search_locations if found is not None else None) or ():
+            yield from sorted(Path(folder, "lib").glob("libnvrtc.so*"))
+
+
+@functools.cache
+def version() -> str:
+    """Of the library: "12.9". Raises NoNvrtc."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return f"{major.value}.{minor.value}"
+
+
+def cached_cubin(source: str, architecture: int) -> bytes:
+    """The same as `compile_cubin`, from the disk cache where it is there."""
+    key = key_of(source, str(architecture), version(), *OPTIONS)
+    found = cubin_cache().read(key, SUFFIX)
+    if found is None:
+        found = compile_cubin(source, architecture)
+        cubin_cache().write(key, SUFFIX, found)
+    return found
 
 
 def compile_cubin(source: str, architecture: int) -> bytes:

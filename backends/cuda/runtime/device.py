@@ -197,7 +197,7 @@ class CupyDevice:
         from npcompile.backends.cuda.loop_ir.cupy_kernel import CupyKernel  # here: few programs need it
 
         with self.use():
-            return CupyKernel.of(self.library, source, meets)
+            return CupyKernel.of(self.library, source, self.architecture, meets)
 
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
         binaries = compile_all(requests, self.architecture)
