@@ -34,6 +34,9 @@ static inline unsigned long long atomicAdd(unsigned long long* at, unsigned long
 }
 static inline double __longlong_as_double(long long bits) { double x; memcpy(&x, &bits, 8); return x; }
 static inline long long __mul64hi(long long a, long long b) { return (long long)(((__int128)a * b) >> 64); }
+static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return (unsigned long long)(((unsigned __int128)a * b) >> 64);
+}
 template <class Kernel> static void npc_run_grid(unsigned blocks, unsigned threads, Kernel kernel) {
   gridDim.x = blocks; blockDim.x = threads;
   std::vector<npc_block_of_threads*> made;
