@@ -51,10 +51,11 @@ class Run:
 
 @dataclass(slots=True)
 class Form:
-    """A kernel without the names of its buffers: each has a number, and its offsets count from the first one met."""
+    """A kernel without the names of its buffers and rows: each has a number, and offsets count from the first one met."""
 
     kernel: Kernel
     starts: dict[str, int] = field(default_factory=dict)  # buffer, in the order in which they are met, to bytes
+    rows: dict[str, int] = field(default_factory=dict)  # a thread's own, in the order in which they are made
     numbers: dict[Value, Any] = field(default_factory=dict)  # values that may be arguments to the constants they are
 
     def __post_init__(self) -> None:
@@ -66,7 +67,9 @@ class Form:
         self.numbers = {value: number for value, number in found.items() if read[value] == every[value] - 1}  # and is made once
 
     def place(self, buffer: str, offset: Size) -> str:
-        if buffer not in self.kernel.buffers:  # a row of a thread's own, a literal
+        if buffer in self.rows:
+            return f"row {self.rows[buffer]}[{offset!r}]"
+        if buffer not in self.kernel.buffers:  # a literal
             return f"{buffer}[{offset!r}]"
         start = self.starts.setdefault(buffer, constant_of(offset))
         kind = "x" if buffer.startswith("x") else "b"  # those of arguments may be the same memory
@@ -85,7 +88,9 @@ class Form:
                     yield f"product {s.dtype!r} {s.sizes!r} {s.block}"
                 case Let(target) if target in self.numbers:
                     yield f"{target.name} = a number  # {short(target.dtype)}"
-                case Loop() | Reduce() | Scan() | ScratchRow():
+                case ScratchRow():
+                    yield f"row {self.rows.setdefault(s.buffer, len(self.rows))} of {s.bytes!r}"
+                case Loop() | Reduce() | Scan():
                     yield repr(replace(s, body=[]))
                 case Columns():
                     yield repr(replace(s, body=[], finish=[]))

@@ -73,6 +73,33 @@ def test_kernels_of_one_text_are_printed_once(
         assert [(len(set(names)), len(names)) for names in kernels] == [(printed, run)]
 
 
+def layers(count: int) -> Callable:
+    """Straight code, as a program of another writes it."""
+    body = "".join(f"    x = np.tanh(x * w[{k}] + b[{k}]) + x\n    x = x - x.mean()\n" for k in range(count))
+    space = {"np": np}
+    exec(f"def run(x, w, b):\n{body}    return x\n", space)
+    return space["run"]
+
+
+def test_layers_are_printed_once_whatever_their_rows_are_called() -> None:
+    """Each kernel has some layers, with rows of a thread's own between them."""
+    kernels = []
+
+    def backend(graph: Graph, example_inputs):
+        made = compile_cpu(graph, example_inputs)
+        kernels.append(made.kernels)
+        return made
+
+    rng = np.random.default_rng(0)
+    for count in (32, 64):
+        program = layers(count)
+        compiled = npcompile.compile(program, backend=backend, dynamic=False)
+        given = rng.normal(size=1000), rng.normal(size=count), rng.normal(size=count)
+        np.testing.assert_allclose(compiled(*given), program(*given), rtol=1e-9, atol=1e-12)
+    few, many = kernels
+    assert len(many) > len(few) > len(set(few)) == len(set(many))
+
+
 def test_many_small_temporaries_share_one_piece_of_memory() -> None:
     sources = []
 
