@@ -68,3 +68,32 @@ def test_an_object_that_is_handed_on_is_the_same() -> None:
     run_passes(program)
     assert compiled(hands_it_on, compile_program(program))(x, q) is q
     assert compiled(hands_it_on, compile_program(program), leave_at=1)(x, q) is q
+
+
+def makes_arrays(x, n):
+    y = x.copy()
+    z = np.ones((n, 2), np.int16)
+    w = np.zeros(n, np.float32)
+    v = np.full(n, 2.5)
+    u = np.zeros_like(x)
+    for i in range(n):
+        y[i] += z[i, 1] + w[i] + v[i]
+        u[i] = y[i]
+        w[i] = i
+        z[i] = 3
+    z[1:, 0] = -n
+    w[:] = 2
+    return x, y, z, w, v, u
+
+
+def test_arrays_are_made_and_filled() -> None:
+    agrees(makes_arrays, (np.arange(4.0)[::-1], 4), (np.zeros(6)[::2], 3))
+
+
+def test_what_an_array_does_not_hold_is_left_to_python() -> None:
+    def fills(x, n):
+        for i in range(3):
+            x[i:] = n
+        return x
+
+    agrees(fills, (np.zeros(4, np.uint8), 3), (np.zeros(4, np.uint8), 256), (np.zeros(2, np.uint8), -1))

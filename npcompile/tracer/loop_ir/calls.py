@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import EllipsisType, ModuleType
 from typing import Final
 
@@ -18,7 +19,7 @@ from npcompile.tensor_core.loop_ir.types import (
     Memref,
     Scalar,
 )
-from npcompile.tracer.loop_ir import indexing, numbers, statements
+from npcompile.tracer.loop_ir import filling, indexing, numbers, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
     Enumerate,
@@ -126,28 +127,6 @@ def length(b: Builder, args: Arguments) -> Abstract:
     return Value(indexing.size(b, value_of(x)))
 
 
-def empty_like(b: Builder, args: Arguments) -> Abstract:
-    x = only(args)
-    array, kind = array_of(b, x)
-    if not kind.contiguous:
-        raise Unsupported("an array like one that is not in C order")
-    sizes = [indexing.size(b, array, axis) for axis in range(kind.rank)]
-    return indexing.empty(b, sizes, False, kind.element)
-
-
-def sizes_of(b: Builder, shape: Abstract) -> list[int]:
-    """Those of an array of this shape, a number or a tuple of them."""
-    items = shape.items if isinstance(shape, Tuple) else (shape,)
-    return [numbers.to_index(b, value_of(each)) for each in items]
-
-
-def new_array(zeroed: bool) -> Function:
-    def make(b: Builder, args: Arguments) -> Abstract:
-        return indexing.empty(b, sizes_of(b, only(args)), zeroed)
-
-    return make
-
-
 def absolute(b: Builder, args: Arguments) -> Abstract:
     x = only(args)
     if b.aborts and statements.is_about_arrays(b, x):
@@ -166,13 +145,20 @@ FUNCTIONS: Final[dict[Named, Function]] = {
     zip: zip_,
     len: length,
     abs: absolute,
-    np.empty_like: empty_like,
-    np.empty: new_array(False),
-    np.zeros: new_array(True),
+    np.empty_like: filling.like(False),
+    np.empty: filling.new_array(False),
+    np.zeros: filling.new_array(True),
     np.dot: dot,
     **OF_NUMBERS,
 }
 
+# Where execution can be resumed: statements make these arrays elsewhere.
+OF_NEW_ARRAYS: Final[dict[Named, Function]] = {
+    np.ones: filling.ones,
+    np.full: filling.full,
+    np.zeros_like: filling.like(True),
+    np.ones_like: filling.ones_like,
+}
 OF_OBJECTS: Final = (range, enumerate, zip, len, float, int, bool, max, min, round)
 
 
@@ -189,6 +175,10 @@ def call(b: Builder, function: Abstract, args: Arguments, names: tuple[str, ...]
             if isinstance(named, np.ufunc):
                 require_count(args, named.nin, named.nin)
             return rule(b, args)
+        case Known(named) if not names and not b.aborts and named in OF_NEW_ARRAYS:
+            return made_here(b, lambda: OF_NEW_ARRAYS[named](b, args))
+        case Method(Value(array), "copy") if not args and not b.aborts and isinstance(b.type(array), Memref):
+            return made_here(b, lambda: filling.copied(b, array))
         case Method(Value(items), "append") if isinstance(b.type(items), List) and len(args) == 1:
             append(b, items, value_of(args[0]))
             return Known(None)
@@ -196,6 +186,13 @@ def call(b: Builder, function: Abstract, args: Arguments, names: tuple[str, ...]
             positional = len(args) - len(names)
             return statements.method(b, receiver, name, args[:positional], dict(zip(names, args[positional:])))
     raise Unsupported(f"a call of {getattr(function.named, '__name__', function) if isinstance(function, Known) else function}")
+
+
+def made_here(b: Builder, make: Callable[[], Abstract]) -> Abstract:
+    """An array that a call makes and stores to: after that the frame, with the result on the stack, is another one."""
+    b.frame.stack[-1] = result = make()
+    b.begin_point(b.frame.index + 1)
+    return result
 
 
 def is_statement(b: Builder, named: Named, args: Arguments, names: tuple[str, ...]) -> bool:

@@ -115,7 +115,8 @@ class Loops:
         inside, after = self.block(), self.block()
         b.emit(Branch(condition, inside.block.label, b.values(b.frame), after.block.label, b.values(b.frame), b.at))
         self.enter(inside)
-        b.poll()
+        if b.aborts:
+            b.poll()
         self.nest(sizes[1:], [*index, k], body)
         self.set(k, b.let("add", self.get(k), b.constant(1)))
         self.jump(header.block.label)

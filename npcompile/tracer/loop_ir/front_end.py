@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Place, Policy, Program, Return
-from npcompile.tensor_core.loop_ir.types import Kind, List
+from npcompile.tensor_core.loop_ir.types import Kind, List, Memref
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.loop_ir import calls, inlining, iteration, objects, operators, statements
 from npcompile.tracer.loop_ir.abstract import (
@@ -382,8 +382,8 @@ def load_attr(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("LOAD_METHOD")
 def load_method(front: FrontEnd, b: Builder, i: Instruction) -> None:
     x = b.frame.stack.pop()
-    is_list = isinstance(x, Value) and isinstance(b.type(x.value), List)
-    if isinstance(x, Value | Seen) and (is_list or b.aborts and statements.is_about_arrays(b, x)):
+    is_own = isinstance(x, Value) and isinstance(b.type(x.value), List if b.aborts else List | Memref)
+    if isinstance(x, Value | Seen) and (is_own or b.aborts and statements.is_about_arrays(b, x)):
         push_callable(b, i, Method(x, i.argval))
     else:
         push_callable(b, i, calls.attribute(b, x, i.argval))

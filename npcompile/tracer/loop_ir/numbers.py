@@ -13,6 +13,7 @@ from npcompile.tensor_core.loop_ir.types import (
     FLOATING,
     INTEGERS,
     LIMITS,
+    NUMPYS,
     TRUTHS,
     Kind,
     Scalar,
@@ -38,6 +39,11 @@ def kind_of(b: Builder, value: int) -> Kind:
     if not isinstance(kind, Scalar):
         raise Unsupported(f"an operator of {kind}")
     return kind.kind
+
+
+def numpys_kind_of(b: Builder, value: int) -> Kind:
+    kind = kind_of(b, value)
+    return NUMPYS.get(kind, kind)
 
 
 def real_kind_of(b: Builder, value: int) -> Kind:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npcompile.tracer.loop_ir import calls, indexing, numbers, objects, statements
+from npcompile.tracer.loop_ir import calls, filling, indexing, numbers, objects, statements
 from npcompile.tracer.loop_ir.abstract import Abstract, Tuple, Value
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.number_functions import value_of
@@ -21,9 +21,12 @@ def item(b: Builder, x: Abstract, key: Abstract) -> Abstract:
 
 def set_item(b: Builder, x: Abstract, key: Abstract, value: Abstract) -> None:
     """`x[key] = value`."""
-    is_element = statements.is_plain(b, x, key) and indexing.is_element(b, x, indexing.parts_of(key)) if b.aborts else True
-    if is_statement(b, x) and not is_element:
+    keys = indexing.parts_of(key)
+    if is_statement(b, x) and not (statements.is_plain(b, x, key) and indexing.is_element(b, x, keys)):
         statements.set_item(b, x, key, value)
+    elif isinstance(x, Value) and not b.aborts and not indexing.is_element(b, x, keys):
+        filling.set_all(b, x.value, keys, value_of(value))
+        b.begin_point(b.frame.index + 1)
     else:
         indexing.store(b, x, key, value_of(value))
 
