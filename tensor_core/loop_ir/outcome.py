@@ -10,10 +10,20 @@ import numpy as np
 
 from npcompile.tensor_core.loop_ir.ops import FP_ERRORS
 from npcompile.tensor_core.loop_ir.rows import Number
-from npcompile.tensor_core.loop_ir.states import ErrorState, Fixed, Mode, RangeIterator, Recipe, Tagged, TupleOf, Use
+from npcompile.tensor_core.loop_ir.states import (
+    ErrorState,
+    Fixed,
+    Mode,
+    RangeIterator,
+    Recipe,
+    SequenceIterator,
+    Tagged,
+    TupleOf,
+    Use,
+)
 
 Datum: TypeAlias = "Number | np.ndarray | list[Number]"  # what a value is while a program runs
-Made: TypeAlias = "Datum | tuple[Made, ...] | Taken | Entered | None"  # what a recipe makes
+Made: TypeAlias = "Datum | tuple[Made, ...] | Taken | TakenOf | Entered | None"  # what a recipe makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +37,19 @@ class Taken:
 
     def iterator(self) -> Iterator[int]:
         made = iter(range(self.start, self.start + self.step * self.length, self.step))
+        made.__setstate__(self.taken)  # type: ignore[attr-defined]
+        return made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TakenOf:
+    """The iterator of a tuple or an array, half used."""
+
+    sequence: Made
+    taken: int
+
+    def iterator(self) -> Iterator[object]:
+        made = iter(self.sequence)  # type: ignore[arg-type]
         made.__setstate__(self.taken)  # type: ignore[attr-defined]
         return made
 
@@ -76,6 +99,8 @@ def made(recipe: Recipe, values: Mapping[int, Datum]) -> Made:
             return value
         case TupleOf(items):
             return tuple(made(item, values) for item in items)
+        case SequenceIterator(sequence, taken):
+            return TakenOf(made(sequence, values), values[taken])  # type: ignore[arg-type]
         case RangeIterator(start, step, length, taken):
             return Taken(values[start], step, values[length], values[taken])  # type: ignore[arg-type]
         case ErrorState():

@@ -37,6 +37,7 @@ from npcompile.tensor_core.loop_ir.states import (
     Mode,
     RangeIterator,
     Recipe,
+    SequenceIterator,
     Slot,
     Tagged,
     TupleOf,
@@ -276,6 +277,8 @@ class Parser:
                 return TupleOf(tuple(map(self.recipe, items)))
             case ast.Call(ast.Name("tagged"), [tag, value]):
                 return Tagged(self.use(tag), self.use(value))
+            case ast.Call(ast.Name("sequence_iterator"), [sequence, taken]):
+                return SequenceIterator(self.recipe(sequence), self.use(taken))
             case ast.Call(ast.Name("range_iterator"), [start, step, length, taken]):
                 count = self.literal(step)
                 assert isinstance(count, int)

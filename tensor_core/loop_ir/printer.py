@@ -29,6 +29,7 @@ from npcompile.tensor_core.loop_ir.states import (
     Mode,
     RangeIterator,
     Recipe,
+    SequenceIterator,
     Slot,
     Tagged,
     TupleOf,
@@ -185,7 +186,7 @@ class Printer:
                 return f"[{', '.join(map(self.recipe, value))}]"
             case "list[Slot]", list():
                 return f"{{{', '.join(map(self.slot, value))}}}"
-            case "Recipe", Use() | Tagged() | Fixed() | TupleOf() | RangeIterator() | ErrorState():
+            case "Recipe", Use() | Tagged() | Fixed() | TupleOf() | RangeIterator() | SequenceIterator() | ErrorState():
                 return self.recipe(value)
         return str(value)
 
@@ -202,6 +203,8 @@ class Printer:
                 return print_literal(value)
             case TupleOf(items):
                 return f"({''.join(self.recipe(item) + ', ' for item in items)})"
+            case SequenceIterator(sequence, taken):
+                return f"sequence_iterator({self.recipe(sequence)}, {self.name(taken)})"
             case RangeIterator(start, step, length, taken):
                 return f"range_iterator({self.name(start)}, {step}, {self.name(length)}, {self.name(taken)})"
             case ErrorState():

@@ -47,6 +47,14 @@ class RangeIterator:
     taken: int  # a value
 
 
+@dataclass(frozen=True, slots=True)
+class SequenceIterator:
+    """The iterator of a tuple or an array, `taken` items of which have been given."""
+
+    sequence: Recipe
+    taken: int  # a value
+
+
 class Mode(Enum):
     """What NumPy does where a floating-point error happens. KEPT: what it did before."""
 
@@ -66,7 +74,7 @@ class ErrorState:
     invalid: Mode = Mode.KEPT
 
 
-Recipe: TypeAlias = Use | Tagged | Fixed | TupleOf | RangeIterator | ErrorState
+Recipe: TypeAlias = Use | Tagged | Fixed | TupleOf | RangeIterator | SequenceIterator | ErrorState
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,9 @@ def leaves(recipe: Recipe) -> Iterator[int]:
         case TupleOf(items):
             for item in items:
                 yield from leaves(item)
+        case SequenceIterator(sequence, taken):
+            yield from leaves(sequence)
+            yield taken
         case RangeIterator(start, _, length, taken):
             yield start
             yield length
@@ -116,6 +127,8 @@ def substituted(recipe: Recipe, new: Mapping[int, int]) -> Recipe:
             return Tagged(new.get(tag, tag), new.get(value, value))
         case TupleOf(items):
             return TupleOf(tuple(substituted(item, new) for item in items))
+        case SequenceIterator(sequence, taken):
+            return SequenceIterator(substituted(sequence, new), new.get(taken, taken))
         case RangeIterator(start, step, length, taken):
             return RangeIterator(new.get(start, start), step, new.get(length, length), new.get(taken, taken))
     return replace(recipe)

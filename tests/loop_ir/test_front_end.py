@@ -97,3 +97,36 @@ def test_what_an_array_does_not_hold_is_left_to_python() -> None:
         return x
 
     agrees(fills, (np.zeros(4, np.uint8), 3), (np.zeros(4, np.uint8), 256), (np.zeros(2, np.uint8), -1))
+
+
+def goes_over(x, y):
+    s = 0
+    for step in (-1, 0, 2):
+        for v in x:
+            s += v * step
+        for i in range(8, 0, -3):
+            y[i] = s
+        for row in y[:4].copy():
+            s = s + row
+    return s
+
+
+def test_what_a_loop_goes_over() -> None:
+    agrees(goes_over, (np.arange(4.0)[::-1], np.zeros(9)), (np.zeros(0), np.ones(9)))
+    agrees(goes_over, (np.arange(4, dtype=np.int8), np.zeros(9, np.float32)), (np.full(3, 100, np.int8), np.ones(9, np.float32)))
+
+
+def grows(x, n):
+    seen = [x[0]]
+    most = [0, 1] * n
+    for i in range(x.size):
+        if x[i] > seen[-1]:
+            seen.append(x[i])
+            most[i % 2] = i
+    return seen, most
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "u1", "i8", "?"])
+def test_lists_that_do_not_begin_empty(dtype: str) -> None:
+    x = np.array([0, 1, 1, 3, 2, 7]).astype(dtype)
+    agrees(grows, (x, 2), (x[:0], 1), (x[::-1], 0), (x[1:], -3))

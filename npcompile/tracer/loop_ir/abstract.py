@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from npcompile.tensor_core.loop_ir.states import ErrorState, Fixed, RangeIterator, Recipe, TupleOf, Use
+from npcompile.tensor_core.loop_ir.states import ErrorState, Fixed, RangeIterator, Recipe, SequenceIterator, TupleOf, Use
 from npcompile.tensor_core.loop_ir.types import Type
 
 
@@ -258,6 +258,8 @@ def recipe_of(x: Abstract) -> Recipe:
             return TupleOf(tuple(map(recipe_of, items)))
         case Iterating(Range(start, step, _), length, taken):
             return RangeIterator(start, step, length, taken)
+        case Iterating(Tuple(is_list=False) | Value() as over, _, taken):
+            return SequenceIterator(recipe_of(over), taken)
         case EnteredErrorState(modes):
             return modes
     raise Unsupported(f"execution cannot be left while {type(x).__name__} is on the stack")

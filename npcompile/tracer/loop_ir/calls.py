@@ -10,16 +10,15 @@ from typing import Final
 import numpy as np
 
 from npcompile.numpy_shim import registry
-from npcompile.tensor_core.loop_ir.ops import FP_ERRORS, Append, Call, NewList
+from npcompile.tensor_core.loop_ir.ops import FP_ERRORS, Call
 from npcompile.tensor_core.loop_ir.states import ErrorState, Mode
 from npcompile.tensor_core.loop_ir.types import (
     F64,
     Kind,
     List,
     Memref,
-    Scalar,
 )
-from npcompile.tracer.loop_ir import filling, indexing, numbers, statements
+from npcompile.tracer.loop_ir import filling, indexing, lists, numbers, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
     Enumerate,
@@ -41,14 +40,6 @@ from npcompile.tracer.loop_ir.number_functions import OF_NUMBERS, Arguments, Fun
 from npcompile.tracer.loop_ir.sources import ModuleAttribute
 
 MODES = {"ignore": Mode.IGNORE}
-
-
-class OtherElement(Unsupported):
-    """Numbers of another kind are appended to a list than was thought when it was made."""
-
-    def __init__(self, element: Kind):
-        super().__init__("a list with numbers of several kinds")
-        self.element = element
 
 
 def constant(b: Builder, value: object) -> Abstract:
@@ -78,7 +69,7 @@ def make_range(b: Builder, args: Arguments) -> Abstract:
     values = [numbers.to_index(b, value_of(x)) for x in args]
     start, stop = (b.constant(0), values[0]) if len(values) == 1 else values[:2]
     step = b.constants.get(values[2]) if len(values) == 3 else 1
-    if step not in (1, -1) and isinstance(step, int) and step and b.aborts:
+    if step not in (1, -1) and isinstance(step, int) and step:
         return strided(b, start, stop, step)
     if step == 1 and b.constants.get(start) == 0:
         return Range(start, 1, stop if known_size(b, stop) else b.let("span", start, stop))
@@ -180,7 +171,7 @@ def call(b: Builder, function: Abstract, args: Arguments, names: tuple[str, ...]
         case Method(Value(array), "copy") if not args and not b.aborts and isinstance(b.type(array), Memref):
             return made_here(b, lambda: filling.copied(b, array))
         case Method(Value(items), "append") if isinstance(b.type(items), List) and len(args) == 1:
-            append(b, items, value_of(args[0]))
+            lists.append(b, items, value_of(args[0]))
             return Known(None)
         case Method(receiver, name) if b.aborts and statements.is_about_arrays(b, receiver):
             positional = len(args) - len(names)
@@ -212,20 +203,6 @@ def modes_of(args: Arguments, names: tuple[str, ...]) -> ErrorState:
             raise Unsupported("an np.errstate that does more than ignore errors")
         given |= dict.fromkeys(FP_ERRORS, mode) if name == "all" else {name: mode}
     return ErrorState(**given)
-
-
-def new_list(b: Builder, element: Kind) -> Value:
-    result = b.new(List(element))
-    b.emit(NewList(result, b.at))
-    return Value(result)
-
-
-def append(b: Builder, items: int, value: int) -> None:
-    kind = b.type(items)
-    assert isinstance(kind, List), kind
-    if b.type(value) != Scalar(kind.element):
-        raise OtherElement(numbers.kind_of(b, value))
-    b.effect(Append(items, value, b.at))
 
 
 def named(b: Builder, source: ModuleAttribute) -> Abstract:

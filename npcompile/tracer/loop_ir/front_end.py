@@ -16,7 +16,7 @@ import numpy as np
 from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Place, Policy, Program, Return
 from npcompile.tensor_core.loop_ir.types import Kind, List, Memref
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.loop_ir import calls, inlining, iteration, objects, operators, statements
+from npcompile.tracer.loop_ir import calls, inlining, iteration, lists, objects, operators, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
     EnteredErrorState,
@@ -77,7 +77,7 @@ def trace(function: FunctionType, arguments: Sequence[object], policy: Policy = 
     while True:
         try:
             return front.trace(arguments)
-        except calls.OtherElement as error:
+        except lists.OtherElement as error:
             if front.element is error.element:
                 raise Unsupported(error.reason, error.line) from None
             front = FrontEnd(function, policy, merges, error.element, front.inputs)
@@ -114,7 +114,7 @@ class FrontEnd:
             b.block, b.frame = begun.block, begun.frame
             try:
                 self.translate(b)
-            except calls.OtherElement:
+            except lists.OtherElement:
                 raise
             except Unsupported as error:
                 raise Unsupported(error.reason, error.line or b.at.line) from None
@@ -269,10 +269,12 @@ def unpack_sequence(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 @handles("BUILD_LIST")
 def build_list(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    if i.arg and not b.aborts:
-        raise Unsupported("a list that does not begin empty")
     items = b.frame.stack[len(b.frame.stack) - i.arg :]
-    b.frame.stack[len(b.frame.stack) - i.arg :] = [Tuple(tuple(items), True) if items else calls.new_list(b, front.element)]
+    del b.frame.stack[len(b.frame.stack) - i.arg :]
+    if items and not b.aborts:
+        lists.push_list(b, items)
+    else:
+        b.frame.stack.append(Tuple(tuple(items), True) if items else lists.new_list(b, front.element))
 
 
 @handles("LIST_EXTEND")
@@ -446,7 +448,7 @@ def pop_jump_if_none(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("GET_ITER")
 def get_iter(front: FrontEnd, b: Builder, i: Instruction) -> None:
     x = b.frame.stack.pop()
-    if not isinstance(x, Range) and not b.aborts:
+    if not b.aborts and not isinstance(x, Range | Value) and not (isinstance(x, Tuple) and not x.is_list):
         raise Unsupported("a loop over something else than a range")
     items = iteration.known_items(b, x)
     if items is not None:

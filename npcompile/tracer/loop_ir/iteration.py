@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from npcompile.tensor_core.loop_ir.ops import Load
 from npcompile.tensor_core.loop_ir.types import Memref, Scalar
 from npcompile.tracer.loop_ir import indexing
@@ -44,6 +46,8 @@ def length_of(b: Builder, over: Abstract) -> int:
             return length
         case Value(array) if isinstance(b.type(array), Memref):
             return indexing.size(b, array)
+        case Tuple(items):
+            return b.constant(len(items))
         case Enumerate(_, inner):
             return length_of(b, inner)
         case Zip(parts) if parts:
@@ -67,11 +71,24 @@ def item_of(b: Builder, over: Abstract, place: int) -> Abstract:
             result = b.new(Scalar(kind.element))
             b.emit(Load(result, array, [place], b.at))
             return Value(result)
+        case Tuple(items):
+            return one_of(b, items, place)
         case Enumerate(start, inner):
             return Tuple((Value(b.let("add", start, place)), item_of(b, inner, place)))
         case Zip(parts):
             return Tuple(tuple(item_of(b, part, place) for part in parts))
     raise AssertionError(over)
+
+
+def one_of(b: Builder, items: Sequence[Abstract], place: int) -> Value:
+    """The item of a tuple at a place that only the program knows: they are numbers of one kind."""
+    values = [x.value for x in items if isinstance(x, Value) and isinstance(b.type(x.value), Scalar)]
+    if len(values) < len(items) or len({b.type(value) for value in values}) != 1:
+        raise Unsupported("a loop over a tuple of other than numbers of one kind")
+    *rest, found = values
+    for k, value in reversed(list(enumerate(rest))):
+        found = b.let("choose", b.let("equal", place, b.constant(k)), value, found)
+    return Value(found)
 
 
 def items_of(b: Builder, x: Abstract, count: int) -> tuple[Abstract, ...]:

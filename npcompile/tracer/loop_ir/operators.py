@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from npcompile.tracer.loop_ir import calls, filling, indexing, numbers, objects, statements
+from npcompile.tensor_core.loop_ir.types import List
+from npcompile.tracer.loop_ir import calls, filling, indexing, lists, numbers, objects, statements
 from npcompile.tracer.loop_ir.abstract import Abstract, Tuple, Value
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.number_functions import value_of
@@ -24,6 +25,8 @@ def set_item(b: Builder, x: Abstract, key: Abstract, value: Abstract) -> None:
     keys = indexing.parts_of(key)
     if is_statement(b, x) and not (statements.is_plain(b, x, key) and indexing.is_element(b, x, keys)):
         statements.set_item(b, x, key, value)
+    elif isinstance(x, Value) and isinstance(b.type(x.value), List):
+        lists.set_item(b, x.value, key, value_of(value))
     elif isinstance(x, Value) and not b.aborts and not indexing.is_element(b, x, keys):
         filling.set_all(b, x.value, keys, value_of(value))
         b.begin_point(b.frame.index + 1)
@@ -36,6 +39,8 @@ def binary(b: Builder, symbol: str, left: Abstract, right: Abstract) -> Abstract
         return calls.matmul(b, left, right)
     if is_statement(b, left, right):
         return statements.binary(b, symbol, left, right)
+    if symbol == "*" and isinstance(left, Value) and isinstance(b.type(left.value), List) and not b.aborts:
+        return lists.repeated(b, left.value, value_of(right))
     return Value(numbers.binary(b, symbol, value_of(left), value_of(right)))
 
 

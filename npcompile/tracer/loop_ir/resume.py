@@ -6,7 +6,7 @@ from types import FunctionType
 
 import numpy as np
 
-from npcompile.tensor_core.loop_ir.outcome import Entered, Exited, Outcome, Returned, Taken
+from npcompile.tensor_core.loop_ir.outcome import Entered, Exited, Outcome, Returned, Taken, TakenOf
 from npcompile.tracer.bytecode.segment import make_segment
 
 
@@ -31,7 +31,7 @@ def local_names(function: FunctionType, outcome: Exited) -> tuple[str, ...]:
 def live(x: object) -> object:
     """An object of the frame: iterators are begun, and np.errstate is entered."""
     match x:
-        case Taken():
+        case Taken() | TakenOf():
             return x.iterator()
         case Entered():
             entered = np.errstate(**x.arguments())  # type: ignore[call-overload]
