@@ -11,6 +11,7 @@ import pytest
 from npcompile.backends.cpu.loop_ir.program import compile_program
 from npcompile.tensor_core.loop_ir.pipeline import run_passes
 from npcompile.tensor_core.loop_ir.verifier import verify
+from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.agreement import Arguments, checks_in, compiled, happened, interpreted
 
@@ -130,3 +131,31 @@ def grows(x, n):
 def test_lists_that_do_not_begin_empty(dtype: str) -> None:
     x = np.array([0, 1, 1, 3, 2, 7]).astype(dtype)
     agrees(grows, (x, 2), (x[:0], 1), (x[::-1], 0), (x[1:], -3))
+
+
+def ends_in_python(x, n):
+    s = 0.0
+    for i in range(x.size):
+        s += x[i]
+    if s > 3:
+        x[0] = s
+        return np.roll(x, 1), [s, n]
+    y = np.cumsum(x)[::2]
+    return y, {"n": n}, x[n]
+
+
+def test_what_follows_the_loops_may_be_left_to_python() -> None:
+    agrees(ends_in_python, (np.ones(5), 2), (np.zeros(3), 1), (np.zeros(3), 3))
+
+
+def test_a_loop_that_follows_has_ir_or_there_is_none() -> None:
+    def twice(x):
+        for i in range(x.size):
+            x[i] += 1
+        x = np.roll(x, 1)
+        for i in range(x.size):
+            x[i] += 1
+        return x
+
+    with pytest.raises(Unsupported, match="roll"):
+        trace(twice, (np.ones(3),))

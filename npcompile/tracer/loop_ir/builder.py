@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 
 from npcompile.tensor_core.loop_ir.ops import (
@@ -24,6 +24,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Policy,
     Poll,
     Program,
+    SideExit,
 )
 from npcompile.tensor_core.loop_ir.rows import MEANINGS, result_type, sets_flags
 from npcompile.tensor_core.loop_ir.states import Literal, Mode, Slot
@@ -78,6 +79,16 @@ class Point:
     frame: Frame
     position: int
     name: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Where the front end stands between two instructions."""
+
+    block: Block
+    ops: list[Op]
+    frame: Frame
+    point: Point | None
 
 
 @dataclass(slots=True)
@@ -186,6 +197,18 @@ class Builder:
             op = FrameState(point.name, frame.index, [recipe_of(x) for x in frame.stack], slots, self.at)
             self.block.ops.insert(point.position, op)
         return point.name
+
+    def saved(self) -> Saved:
+        """What restore() needs to forget what an instruction did."""
+        return Saved(self.block, list(self.block.ops), self.frame.copy(), self.point and replace(self.point))
+
+    def restore(self, saved: Saved) -> None:
+        self.block, self.frame, self.point = saved.block, saved.frame, saved.point
+        self.block.ops[:] = saved.ops
+
+    def leave(self) -> None:
+        """Python goes on here."""
+        self.emit(SideExit(self.state(), self.at))
 
     def check(self, condition: int) -> None:
         if self.constants.get(condition) is not True:

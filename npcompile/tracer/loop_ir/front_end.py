@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import TypeAlias
 
@@ -16,7 +17,7 @@ import numpy as np
 from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Place, Policy, Program, Return
 from npcompile.tensor_core.loop_ir.types import Kind, List, Memref
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.loop_ir import calls, inlining, iteration, lists, objects, operators, statements
+from npcompile.tracer.loop_ir import calls, inlining, iteration, leaving, lists, objects, operators, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
     EnteredErrorState,
@@ -138,13 +139,17 @@ class FrontEnd:
                 b.has_loops = True
                 b.poll()
             is_first = False
-            rule = RULES.get(i.opname)
-            if rule is None:
-                raise Unsupported(f"the instruction {i.opname}")
             self.is_elsewhere = False
-            rule(self, b, i)
+            if not leaving.attempted(b, partial(self.instruction, b, i)):
+                return
             if not self.is_elsewhere:
                 b.frame.index = index + 1
+
+    def instruction(self, b: Builder, i: Instruction) -> None:
+        rule = RULES.get(i.opname)
+        if rule is None:
+            raise Unsupported(f"the instruction {i.opname}")
+        rule(self, b, i)
 
     def push_outside(self, b: Builder, i: Instruction, source: Source) -> None:
         """What a name from outside stands for: an object that is the same, a constant, or a param."""

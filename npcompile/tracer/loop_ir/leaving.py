@@ -1,0 +1,32 @@
+"""Where a program may end although Python's function goes on: after its loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from npcompile.tracer.bytecode.analysis import loop_region
+from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.builder import Builder
+from npcompile.tracer.loop_ir.lists import OtherElement
+
+
+def attempted(b: Builder, translate: Callable[[], None]) -> bool:
+    """Translate an instruction. False: it has no IR, and as the loops are done Python goes on before it."""
+    before = b.saved() if is_after_loops(b) else None
+    try:
+        translate()
+    except Unsupported as error:
+        if before is None or isinstance(error, OtherElement):
+            raise
+        b.restore(before)
+        b.leave()
+        return False
+    return True
+
+
+def is_after_loops(b: Builder) -> bool:
+    """Is no loop of the function left to run, and was there one?"""
+    headers = b.facts.loop_headers
+    if b.aborts or not headers or b.frame.index < max(headers):
+        return False
+    return all(max(loop_region(b.facts, header)) < b.frame.index for header in headers)
