@@ -159,3 +159,20 @@ def test_a_loop_that_follows_has_ir_or_there_is_none() -> None:
 
     with pytest.raises(Unsupported, match="roll"):
         trace(twice, (np.ones(3),))
+
+
+def fails_late(x, n):
+    s = 0
+    try:
+        for i in range(x.size):
+            if x[i] > n:
+                s = ~x[i]
+            s += i
+            x[i] = s
+    except TypeError:
+        s = -s
+    return s
+
+
+def test_an_operator_that_python_refuses_is_left_to_it() -> None:
+    agrees(fails_late, (np.arange(5.0), 3), (np.arange(5.0), 9))

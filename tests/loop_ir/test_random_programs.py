@@ -1,6 +1,7 @@
 """Random functions agree with plain Python, after every pass in the interpreter, and in C.
 
-`python -m tests.loop_ir.test_random_programs N` runs N of them; `... N FIRST typed` those over arrays of any dtypes.
+`python -m tests.loop_ir.test_random_programs N` runs N of them; `... N FIRST typed` those over arrays of any dtypes, and
+`... N FIRST native` those of the loop compiler's grammar.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from types import FunctionType
 
 import pytest
 
@@ -22,8 +24,11 @@ from npcompile.tensor_core.loop_ir.printer import print_program
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import trace
-from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted
+from tests.loop_ir.agreement import Arguments, checks_in, compiled, happened, interpreted
 from tests.loop_ir.generate import TYPED, random_arguments, random_cases, random_function
+from tests.native_loops.generate import draw_program
+
+NATIVE = "native "  # seeds of programs of the loop compiler's grammar begin with it
 
 
 @contextmanager
@@ -37,8 +42,16 @@ def all_loops_on_threads() -> Iterator[None]:
 
 def agrees(seed: str, in_c: bool) -> str:
     """Check one function. What became of it, or why it has no IR."""
-    function, text = random_function(seed)
-    cases = random_cases(seed)
+    return function_agrees(seed, *random_function(seed), random_cases(seed), in_c)
+
+
+def native_agrees(seed: str, in_c: bool) -> str:
+    """The same for a program of the loop compiler's grammar."""
+    drawn = draw_program(random.Random(seed).randint)
+    return function_agrees(seed, drawn.function(), drawn.source, [drawn.values], in_c)
+
+
+def function_agrees(seed: str, function: FunctionType, text: str, cases: list[Arguments], in_c: bool) -> str:
     try:
         program = trace(function, cases[0]).program
     except Unsupported as error:
@@ -81,6 +94,11 @@ def test_random_programs_of_any_dtypes_agree(seed: str) -> None:
     agrees(seed, in_c=int(seed.removeprefix(TYPED)) % 3 == 0)
 
 
+@pytest.mark.parametrize("seed", [f"share {k}" for k in range(40)])
+def test_random_programs_of_the_loop_compiler_agree(seed: str) -> None:
+    native_agrees(seed, in_c=True)
+
+
 @pytest.mark.parametrize("seed", ["4", "268", "3043", "3107", "6020", "20007", "700064", "700117"])
 def test_programs_that_found_mistakes_agree(seed: str) -> None:
     agrees(seed, in_c=True)
@@ -102,7 +120,8 @@ def main(count: int, first: int, prefix: str) -> None:
     found: Counter[str] = Counter()
     for seed in range(first, first + count):
         try:
-            found[agrees(f"{prefix}{seed}", in_c=seed % (4 if prefix else 20) == 0)] += 1
+            agree = native_agrees if prefix == NATIVE else agrees
+            found[agree(f"{prefix}{seed}", in_c=seed % (4 if prefix else 20) == 0)] += 1
         except Exception:
             found["different"] += 1
             print(f"--- {seed}\n{traceback.format_exc()[-3000:]}", flush=True)
@@ -110,4 +129,5 @@ def main(count: int, first: int, prefix: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0, TYPED if "typed" in sys.argv else "")
+    grammar = next((each for each in (TYPED, NATIVE) if each.strip() in sys.argv), "")
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0, grammar)

@@ -25,6 +25,10 @@ class Unsupported(Exception):
         self.reason, self.line = reason, line
 
 
+class Raises(Unsupported):
+    """Python raises an error here: execution that can be left is."""
+
+
 class Mark(Enum):
     NULL = "NULL"  # CPython's, below or above a callable
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from npcompile.tensor_core.loop_ir.ops import Alloc, Load, Size, Store, View
 from npcompile.tensor_core.loop_ir.types import INT, Kind, List, Memref, Scalar
 from npcompile.tracer.loop_ir import numbers
-from npcompile.tracer.loop_ir.abstract import Abstract, Known, Record, Slice, Tuple, Unsupported, Value
+from npcompile.tracer.loop_ir.abstract import Abstract, Known, Raises, Record, Slice, Tuple, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.numbers import to_index
 
@@ -90,7 +90,8 @@ def of_array(b: Builder, array: int, keys: Sequence[Abstract]) -> Value:
     kind = b.type(array)
     assert isinstance(kind, Memref), kind
     if len(keys) > kind.rank:
-        raise Unsupported("more indices than axes")
+        is_wrong = all(isinstance(key, Value | Slice) for key in keys)
+        raise (Raises if is_wrong else Unsupported)("more indices than axes")
     keys = all_axes(keys, kind)
     if all(isinstance(key, Value) for key in keys):
         index = [checked_index(b, key.value, size(b, array, axis)) for axis, key in enumerate(keys) if isinstance(key, Value)]

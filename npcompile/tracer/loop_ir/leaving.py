@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from npcompile.tracer.bytecode.analysis import loop_region
-from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.abstract import Raises, Unsupported
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.lists import OtherElement
 
 
 def attempted(b: Builder, translate: Callable[[], None]) -> bool:
-    """Translate an instruction. False: it has no IR, and as the loops are done Python goes on before it."""
+    """Translate an instruction. False: Python goes on before it, which raises there, or it has no IR and the loops are done."""
     before = b.saved() if is_after_loops(b) else None
     try:
         translate()
+    except Raises:
+        if b.aborts:
+            raise
+        b.leave()
+        return False
     except Unsupported as error:
         if before is None or isinstance(error, OtherElement):
             raise

@@ -20,7 +20,7 @@ from npcompile.tensor_core.loop_ir.types import (
     dtype_of,
     promoted,
 )
-from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.abstract import Raises, Unsupported
 from npcompile.tracer.loop_ir.builder import Builder
 
 ROWS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide", "%": "remainder"}
@@ -155,7 +155,7 @@ def to_index(b: Builder, value: int) -> int:
     """An integer as Python's, for what indexes with it."""
     kind = kind_of(b, value)
     if kind not in INTEGERS:
-        raise Unsupported(f"an index that is {kind.value}")
+        raise (Raises if kind in FLOATING else Unsupported)(f"an index that is {kind.value}")
     return converted(b, value, Kind.INT)
 
 
@@ -180,7 +180,9 @@ def binary(b: Builder, symbol: str, left: int, right: int) -> int:
     op = ROWS.get(symbol) or BITWISE.get(symbol)
     kinds = kind_of(b, left), kind_of(b, right)
     common = promoted(*kinds)
-    if op is None or common not in FLOATING | INTEGERS | TRUTHS or common in FLOATING and symbol in BITWISE:
+    if common in FLOATING and symbol in BITWISE:
+        raise Raises(f"the operator {symbol} of a floating-point number")
+    if op is None or common not in FLOATING | INTEGERS | TRUTHS:
         raise Unsupported(f"the operator {symbol} of {kinds[0].value} and {kinds[1].value}")
     if common is Kind.BOOL and symbol not in "&|^":
         common = Kind.INT
@@ -198,7 +200,7 @@ def of_truths(b: Builder, symbol: str, op: str, left: int, right: int) -> int:
     if op == "divide":
         return of_floating(b, op, Kind.F64, left, right)
     if op not in OF_TRUTHS and symbol not in "&|^":
-        raise Unsupported(f"the operator {symbol} of truth values")
+        raise (Raises if symbol == "-" else Unsupported)(f"the operator {symbol} of truth values")
     return b.let(OF_TRUTHS.get(op, op), left, right)
 
 
@@ -278,6 +280,8 @@ def negative(b: Builder, value: int) -> int:
 
 
 def absolute(b: Builder, value: int) -> int:
+    if kind_of(b, value) is Kind.B1:
+        return value
     value = without_truths(b, value)
     kind = kind_of(b, value)
     if kind not in INTEGERS:
@@ -292,7 +296,7 @@ def inverted(b: Builder, value: int) -> int:
     if kind_of(b, value) is Kind.B1:
         return b.let("bitwise_xor", value, number(b, Kind.B1, True))
     if kind_of(b, value := without_truths(b, value)) not in INTEGERS:
-        raise Unsupported("the operator ~ of a floating-point number")
+        raise Raises("the operator ~ of a floating-point number")
     return b.let("invert", value)
 
 
@@ -300,5 +304,5 @@ def without_truths(b: Builder, value: int) -> int:
     """Python's truth values are integers in arithmetic; NumPy's have none of a sign."""
     kind = kind_of(b, value)
     if kind is Kind.B1:
-        raise Unsupported("an operator of NumPy's truth value")
+        raise Raises("an operator of NumPy's truth value")
     return converted(b, value, Kind.INT) if kind is Kind.BOOL else value
