@@ -18,8 +18,8 @@ def c_type(kind: Type, line: int = 0) -> CText:
     match kind:
         case Scalar(element, 1) if element in C_TYPES:
             return c(C_TYPES[element])
-        case Scalar(Kind.F64 | Kind.FLOAT, lanes):
-            return c("npc_f64x{}", lanes)
+        case Scalar(element, lanes) if element in FLOATING:
+            return c("npc_{}x{}", c("f32" if element is Kind.F32 else "f64"), lanes)
         case Memref(element, rank) if element in C_TYPES and rank in RANKS:
             return c("struct npc_array{}", rank)
         case List(element) if element in C_TYPES:

@@ -59,7 +59,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.rows import sets_flags
-from npcompile.tensor_core.loop_ir.types import F32, F64, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import F32, F64, FLOATING, NUMPYS, List, Memref, Scalar, Type
 
 
 def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]:
@@ -127,10 +127,11 @@ class Statements(MemoryStatements):
     def types(self) -> None:
         for rank in sorted({kind.rank for kind in self.program.types if isinstance(kind, Memref)}):
             self.line("struct npc_array{} {{ char* data; npc_i64 owner, is_view, n[{}], s[{}]; }};", rank, rank, rank)
-        for lanes in sorted({kind.lanes for kind in self.program.types if isinstance(kind, Scalar) and kind.lanes > 1}):
+        vectors = [kind for kind in self.program.types if isinstance(kind, Scalar) and kind.lanes > 1]
+        for element, lanes in dict.fromkeys((NUMPYS.get(kind.kind, kind.kind), kind.lanes) for kind in vectors):
             if Ability.VECTORS not in self.target.abilities:
                 raise Unsupported(f"{self.target.name} has no {Ability.VECTORS.value}", 0)
-            self.lines.append(CText(vector_helpers(lanes)))
+            self.lines.append(CText(vector_helpers(element, lanes)))
 
     def declarations(self, values: list[int]) -> None:
         of: dict[Type, list[CText]] = {}
@@ -381,11 +382,15 @@ class Statements(MemoryStatements):
                     self.line("  NPC_HIDE({});", self.name(result))
             case Let(result, row, args):
                 kinds = [kind for arg in args if isinstance(kind := self.program.types[arg], Scalar)]
+                # A compiler sets no flags for what it computes itself: what overflows, and NumPy's numbers, it does not know.
+                hides = self.reports and row in ("to_f64", "to_f32")
+                is_early = row == "to_f32" and kinds[0].kind in FLOATING
+                if hides and is_early:
+                    self.line("  NPC_HIDE({});", self.name(args[0]))
                 self.set(result, primitive(self.target, row, [self.name(arg) for arg in args], kinds, line))
                 if sets_flags(row, self.program.types[result]):
                     self.flagged.append(op)
-                if row in ("to_f64", "to_f32") and self.reports:
-                    # A compiler sets no flags for what it computes itself: NumPy's numbers are never known to it.
+                if hides and not is_early:
                     self.line("  NPC_HIDE({});", self.name(result))
             case Call(result, routine, args):
                 self.set(result, c("npc_{}({})", c(routine), joined(", ", map(self.vector, args))))

@@ -170,17 +170,16 @@ def of_words(text: str, most_bytes: int = 8) -> str:
     return "".join(text.replace("$", kind.value).replace("@", C_TYPES[kind]) for kind in kinds)
 
 
-def vector_helpers(lanes: int) -> str:
-    """Types of vectors of doubles, in registers and in memory, and functions of them."""
-    bits = f"__attribute__((vector_size({8 * lanes})"
+def vector_helpers(kind: Kind, lanes: int) -> str:
+    """A type of vectors, in registers and in memory, and functions of them."""
+    name, number, size = f"npc_{kind.value}x{lanes}", C_TYPES[kind], DTYPES[kind].itemsize
+    bits = f"__attribute__((vector_size({size * lanes})"
     functions = [
-        f"NPC_INLINE npc_f64x{lanes} npc_{row}_{lanes}(npc_f64x{lanes} x) {{\n"
-        f"  npc_f64x{lanes} r; for (int k = 0; k < {lanes}; k++) r[k] = {PRIMITIVES[row].format('x[k]')};\n  return r;\n}}\n"
+        f"NPC_INLINE {name} npc_{row}_{kind.value}x{lanes}({name} x) {{\n"
+        f"  {name} r; for (int k = 0; k < {lanes}; k++) r[k] = {PRIMITIVES[row].format('x[k]')};\n  return r;\n}}\n"
         for row in LANE_BY_LANE
     ]
-    return f"typedef double npc_f64x{lanes} {bits}));\ntypedef double npc_f64x{lanes}_at {bits}, aligned(8)));\n" + "".join(
-        functions
-    )
+    return f"typedef {number} {name} {bits}));\ntypedef {number} {name}_at {bits}, aligned({size})));\n" + "".join(functions)
 
 
 def primitive(target: Target, row: str, operands: list[CText], kinds: list[Scalar], line: int) -> CText:
@@ -191,7 +190,7 @@ def primitive(target: Target, row: str, operands: list[CText], kinds: list[Scala
     template = next((text for text in texts if text is not None), None)
     lanes = max((kind.lanes for kind in kinds), default=1)
     if lanes != 1 and row not in VECTOR_OPERATORS:
-        template = f"npc_{row}_{lanes}({', '.join(['{}'] * len(kinds))})" if row in LANE_BY_LANE else None
+        template = f"npc_{row}_{suffix}x{lanes}({', '.join(['{}'] * len(kinds))})" if row in LANE_BY_LANE else None
     if template is None or any(kind.kind not in C_TYPES for kind in kinds):
         raise Unsupported(f"{target.name} has no text for {row}", line)
     return c(template.replace("$", suffix), *operands)

@@ -54,7 +54,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 )
 from npcompile.tensor_core.loop_ir.outcome import Datum, Exited, Outcome, Returned, ignored_errors, made
 from npcompile.tensor_core.loop_ir.rows import MEANINGS
-from npcompile.tensor_core.loop_ir.types import DTYPES, Kind, List, Memref, Scalar, type_of
+from npcompile.tensor_core.loop_ir.types import DTYPES, INT, Kind, List, Memref, Scalar, type_of
 
 CALLS = {"dot": np.matmul}
 
@@ -311,6 +311,8 @@ class Interpreter:
         kind = self.program.types[result]
         if isinstance(kind, Scalar) and isinstance(value, np.generic) and not kind.is_numpys:
             return {Kind.BOOL: bool, Kind.INT: int, Kind.FLOAT: float}[kind.kind](value)  # type: ignore[arg-type]
+        if kind == INT and type(value) is int:
+            return (value + 2**63) % 2**64 - 2**63  # a word: a pass may move an op before the Check of its overflow
         return value
 
     def leave(self, may_go_on: bool, state: int) -> Outcome | None:

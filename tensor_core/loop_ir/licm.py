@@ -13,7 +13,8 @@ from npcompile.tensor_core.loop_ir.ops import Constant, For, If, Let, Op, Progra
 from npcompile.tensor_core.loop_ir.rows import sets_flags
 from npcompile.tensor_core.loop_ir.types import List
 
-TRAPS = ("divide", "floor_divide", "remainder")  # where the divisor is 0, which a Check has excluded inside
+# Where the divisor is 0, or a shift is by less than no bit or more than there are: a Check has excluded that inside.
+TRAPS = ("divide", "floor_divide", "remainder", "left_shift", "right_shift")
 
 
 def hoist_invariants(program: Program) -> int:

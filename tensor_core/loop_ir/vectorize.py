@@ -33,7 +33,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 )
 from npcompile.tensor_core.loop_ir.report import Declined, Report
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
-from npcompile.tensor_core.loop_ir.types import F64, INT, Kind, Memref, Scalar
+from npcompile.tensor_core.loop_ir.types import F32, F64, INT, Kind, Memref, Scalar
 
 ROWS = {"add", "subtract", "multiply", "divide", "negative", "absolute", "sqrt"}  # what is computed lane by lane as one by one
 WIDTHS = (8, 2)  # vectors side by side, where an iteration is a loop that adds up
@@ -226,7 +226,7 @@ class Lanes:
     def let(self, result: int, name: str, args: list[int]) -> None:
         if any(map(self.is_vector, args)):
             kind = self.program.types[result]
-            if name not in ROWS or kind != F64:
+            if name not in ROWS or kind not in (F32, F64):
                 raise Declined(f"{name} of vectors")
             for arg in args:
                 self.uniform_or_vector(arg)
@@ -250,7 +250,7 @@ class Lanes:
             or any(map(self.counts, rest))
             or not isinstance(kind, Memref)
             or not kind.contiguous
-            or kind.element is not Kind.F64
+            or kind.element not in (Kind.F32, Kind.F64)
         ):
             raise Declined("elements that are not side by side in memory")
         return True

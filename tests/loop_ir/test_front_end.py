@@ -161,6 +161,17 @@ def test_a_loop_that_follows_has_ir_or_there_is_none() -> None:
         trace(twice, (np.ones(3),))
 
 
+def rounds(x):
+    s = 1e300
+    for i in range(x.size):
+        s = s - x[i]
+    return s
+
+
+def test_a_number_that_float32_does_not_hold_is_reported() -> None:
+    agrees(rounds, (np.ones(3, np.float32),), (np.ones(0, np.float32),))
+
+
 def fails_late(x, n):
     s = 0
     try:

@@ -17,7 +17,7 @@ from npcompile.tensor_core.loop_ir.ops import Check, Disjoint, For, Guard, If, L
 from npcompile.tensor_core.loop_ir.parser import parse_program
 from npcompile.tensor_core.loop_ir.pipeline import Ran, run_passes
 from npcompile.tensor_core.loop_ir.printer import print_program
-from npcompile.tensor_core.loop_ir.types import Scalar
+from npcompile.tensor_core.loop_ir.types import Kind, Scalar
 from npcompile.tensor_core.loop_ir.verifier import Invalid, Rule, verify
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted
@@ -300,3 +300,23 @@ def test_a_block_whose_guard_gives_up_is_undone() -> None:
         wanted = happened(halvings, make())
         assert happened(interpreted(halvings, program), make()).same(wanted)
         assert happened(compiled(halvings, compile_program(program)), make()).same(wanted)
+
+
+def test_floats_are_computed_in_vectors() -> None:
+    def product(a, b, out):
+        for i in range(a.shape[0]):
+            for j in range(b.shape[1]):
+                s = np.float32(0)
+                for k in range(a.shape[1]):
+                    s += a[i, k] * b[k, j]
+                out[i, j] = s
+
+    generator = np.random.default_rng(0)
+    a, b = (generator.random(shape).astype(np.float32) for shape in ((5, 7), (7, 41)))
+    arguments = a, b, np.zeros((5, 41), np.float32)
+    program = trace(product, arguments).program
+    run_passes(program)
+    assert Scalar(Kind.F32, 8) in program.types
+    expected = happened(product, arguments)
+    assert happened(interpreted(product, program), arguments).same(expected)
+    assert happened(compiled(product, compile_program(program)), arguments).same(expected)
