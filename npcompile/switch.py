@@ -88,7 +88,7 @@ def disabled() -> Iterator[None]:
             SWITCH.set()
 
 
-class set_stance:  # noqa: N801  (it is called as a function)
+class set_stance:
     """Choose what calls of compiled functions do from now on, in all threads; as a context manager, for a `with` block.
 
     Parameters

@@ -82,7 +82,7 @@ def test_blocks_within_blocks_and_exceptions() -> None:
 def test_the_part_after_a_break_is_not_compiled_either() -> None:
     def broken(x: Any, values: list[Any]) -> Any:
         y = x * 2
-        values.append(open)  # noqa: SIM115  (only looked up)
+        values.append(open)
         print(end="")
         return y + 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -51,10 +52,8 @@ class Foreknown:
                 if (size := self.shapes[array][axis]) is not None:
                     self.numbers[result] = size
             case Let(result, name, args) if program.types[result] in (INT, BOOL) and self.numbers.keys() >= set(args):
-                try:
+                with suppress(ZeroDivisionError):  # after a Check, which leaves there
                     self.numbers[result] = MEANINGS[name](*(self.numbers[arg] for arg in args))
-                except ZeroDivisionError:  # after a Check, which leaves there
-                    pass
             case Alloc(result, sizes):
                 self.shapes[result] = self.sizes(sizes)
             case View(result, _, _, _, sizes):

@@ -48,7 +48,7 @@ NPC_INLINE double npc_dot(const char* x, npc_i64 n, npc_i64 sx, const char* y, n
   a.data = arena; a.owner = (npc_i64)arena; a.is_view = 0; \\
   arena += taken; room -= taken; \\
   if (zeroed) for (npc_i64 k = 8 * npc_thread; k < taken; k += 8 * npc_threads) *(npc_i64*)(a.data + k) = 0; }}
-/* The words of the status: has an iteration failed?, blocks at the barrier, how often all were there, had one failed then?, way. */
+/* Words of the status: has an iteration failed?, blocks at the barrier, how often all were there, had one failed then?, way. */
 enum {{ NPC_FAILED, NPC_ARRIVED, NPC_TIMES, NPC_HAD_FAILED, NPC_WAY, NPC_STATUS_WORDS, NPC_NO_ROOM = -1 }};
 /* All threads of the grid meet: what was stored before is seen after. Has an iteration failed? All get one answer. */
 NPC_INLINE int npc_meet(npc_word* status) {{
