@@ -18,6 +18,7 @@ from npcompile.backends.cpu.c_library import BINARY
 from npcompile.backends.cpu.compiler import Compiler
 from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
 from npcompile.backends.cpu.double_double import PAIRS_TEXT
+from npcompile.backends.cpu.extremes import EXTREMES_TEXT
 from npcompile.backends.cpu.far_angles import BITS_TEXT, EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
 from npcompile.backends.cpu.inline_angles import angles_text
 from npcompile.backends.cpu.lanes import BYTES, IS_HERE
@@ -445,7 +446,7 @@ def definitions() -> dict[str, str]:
         plain = "npc_plain_" if name == "c16" else ""  # the vectorised ones are near enough for float32
         loops = COMPLEX_FUNCTIONS + complex_products.LOOP_TEXT + complex_power.LOOP_TEXT + complex_tangent.LOOP_TEXT
         text += loops.format(T=C_TYPES[name], K=name, P=part, R=real, s=suffix, **constants, PLAIN=plain)
-    text += EXP2_TEXT + special_functions.TEXT
+    text += EXP2_TEXT + special_functions.TEXT + EXTREMES_TEXT
     return definitions_of(text)
 
 

@@ -14,6 +14,7 @@ from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.c_strips import print_strips
 from npcompile.backends.cpu.c_sums import Sums
 from npcompile.backends.cpu.c_vector_loops import Elements, Vectors, print_vectors
+from npcompile.backends.cpu.extremes import signs_operator
 from npcompile.backends.cpu.kept_values import kept_text
 from npcompile.backends.cpu.kernel_plan import COLUMN_BLOCK, Order, ReduceForm
 from npcompile.backends.cpu.lanes import IS_HERE
@@ -221,7 +222,8 @@ class Printer(Sums):
         """The same with lanes that the compiler makes."""
         accumulators = self.accumulators.values()
         clauses = [f"reduction(npc_simd_{a.reducer}_{short(a.dtype)}: {a.name})" for a in accumulators]
-        clauses += [f"reduction(|: {a.name}_seen)" for a in accumulators if notes_nan(a)]
+        extremes = [a for a in accumulators if notes_nan(a)]
+        clauses += [f"reduction(|: {a.name}_seen) reduction({signs_operator(a.reducer)}: {a.name}_signs)" for a in extremes]
         self.line(f"#pragma omp simd {' '.join(clauses)}")
         self.serial_loop(s.axis, (first, end), s.body)
 

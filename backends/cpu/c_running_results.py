@@ -8,10 +8,10 @@ import numpy as np
 
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.doubts import doubt_lines
+from npcompile.backends.cpu.extremes import RELATION, declare_signs, note_sign, sign_of_zero
 from npcompile.backends.cpu.kernel_plan import KernelPlan, Order, ReduceForm, ValueForms
 from npcompile.backends.cpu.primitives import c_type, constant_text, rounded_text
 from npcompile.backends.cpu.reducers import (
-    RELATION,
     added_text,
     better_text,
     combine_text,
@@ -19,6 +19,7 @@ from npcompile.backends.cpu.reducers import (
     ending,
     from_zero,
     ignores_nan,
+    in_order_text,
     is_pairwise,
     is_position,
     lane_identity,
@@ -60,6 +61,14 @@ class RunningResults:
     def lanes(self) -> int:
         return self.form.lanes
 
+    def notes(self, a: Accumulator) -> bool:
+        """Is kept beside it what was seen? In lanes in memory NaN stays, and zeros have their order there."""
+        return self.is_laned and notes_nan(a) and (self.form.order is not Order.LANES or ignores_nan(a))
+
+    def is_turned(self, a: Accumulator) -> bool:
+        """Are there the least of negatives, which take fewer instructions than the greatest of numbers?"""
+        return notes_nan(a) and not self.notes(a) and self.is_laned and a.reducer == "maximum"
+
     @property
     def is_simd(self) -> bool:
         """Are the lanes the compiler's?"""
@@ -77,7 +86,8 @@ class RunningResults:
         self.line(text)
 
     def fill(self, a: Accumulator) -> None:
-        self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}[lane] = {lane_identity(a.reducer, a.dtype)};")
+        reducer = "minimum" if self.is_turned(a) else a.reducer
+        self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}[lane] = {lane_identity(reducer, a.dtype)};")
 
     def fold_lanes(self, a: Accumulator) -> None:
         if self.lanes > 1:
@@ -94,19 +104,26 @@ class RunningResults:
             self.line(f"{at} = {a.name}_better ? {size_text(s.position)} : {at};")
             self.line(f"{best} = {a.name}_better ? {value} : {best};")
         elif a.name in self.plan.scanned:
-            text = combine_text(a.reducer, a.name, value, a.dtype)
+            text = in_order_text(a.reducer, a.name, value, a.dtype)
             self.line(f"{a.name} = {a.name}_started ? {text} : {value};")
             self.line(f"{a.name}_started = 1;")
             self.line(f"const {c_type(a.dtype)} {a.result.name} = {a.name};")
-        elif self.is_laned and notes_nan(a):
+        elif self.notes(a):
             place, relation = self.place(a), RELATION[a.reducer]
             number = f"{a.name}_number"
             self.line(f"const {c_type(a.dtype)} {number} = {value} == {value} ? {value} : {lane_identity(a.reducer, a.dtype)};")
             self.line(f"{place} = {number} {relation} {place} ? {number} : {place};")
             self.line(f"{a.name}_seen |= {value} {'==' if ignores_nan(a) else '!='} {value};")
+            self.line(note_sign(a.name, a.reducer, number if ignores_nan(a) else value, a.dtype))
+        elif self.is_turned(a):
+            least = combine_text("minimum", self.place(a), f"-{value}", a.dtype)
+            self.line(f"{self.place(a)} = {least};")
         else:
             place = self.place(a)
-            added = added_text(a, place, value) if self.adds_rows else combine_text(a.reducer, place, value, a.dtype)
+            if self.is_running and notes_nan(a):
+                added = in_order_text(a.reducer, place, value, a.dtype)
+            else:
+                added = added_text(a, place, value) if self.adds_rows else combine_text(a.reducer, place, value, a.dtype)
             self.line(f"{place} = {added};")
             if self.is_running:
                 self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {place};")
@@ -131,8 +148,8 @@ class RunningResults:
         if self.is_simd:
             for a in s.accumulators:
                 self.line(f"{c_type(a.dtype)} {a.name} = {lane_identity(a.reducer, a.dtype)};")
-                if notes_nan(a):
-                    self.line(f"int {a.name}_seen = 0;")
+                if self.notes(a):
+                    self.line(f"int {a.name}_seen = 0; {declare_signs(a.name, a.reducer, a.dtype)}")
             return
         for a in s.accumulators:
             c = c_type(a.dtype)
@@ -144,8 +161,8 @@ class RunningResults:
             if is_position(a):
                 self.line(f"int64_t {a.name}_at[{self.lanes}] __attribute__((aligned(64)));")
                 self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}_at[lane] = -1;")
-            if notes_nan(a):
-                self.line(f"int {a.name}_seen = 0;")
+            if self.notes(a):
+                self.line(f"int {a.name}_seen = 0; {declare_signs(a.name, a.reducer, a.dtype)}")
 
     def combine_lanes(self, a: Accumulator) -> None:
         if self.is_simd or is_pairwise(a):
@@ -153,8 +170,11 @@ class RunningResults:
         elif is_position(a):
             self.first_lane(a)
         else:
+            if self.is_turned(a):
+                self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}[lane] = -{a.name}[lane];")
             self.fold_lanes(a)
-        if notes_nan(a):
+        if self.notes(a):
+            self.line(sign_of_zero(a.name, self.place(a)))
             self.line(f"if ({'!' if ignores_nan(a) else ''}{a.name}_seen) {self.place(a)} = {constant_text(np.nan, a.dtype)};")
 
     def first_lane(self, a: Accumulator) -> None:

@@ -11,7 +11,7 @@ from npcompile.backends.cpu.c_printer import Printer
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.kernel_plan import ScanSlices
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.reducers import combine_text
+from npcompile.backends.cpu.reducers import in_order_text
 from npcompile.backends.kernels.kernel import Store
 
 MOST_SLICES, LEAST_SLICE = 64, 32768
@@ -45,7 +45,7 @@ def print_scan_slices(p: Printer, way: ScanSlices) -> None:
 def scan_call(name: str, way: ScanSlices) -> list[str]:
     """Statements that run the kernel with the context `c`."""
     a, c = way.scan.accumulator, c_type(way.scan.accumulator.dtype)
-    combined = combine_text(a.reducer, "totals[k - 1]", "totals[k]", a.dtype)
+    combined = in_order_text(a.reducer, "totals[k - 1]", "totals[k]", a.dtype)
     return [
         f"const int64_t n = {size_text(way.loop.size)};",
         f"const int64_t threads = n < {2 * LEAST_SLICE} ? 1 : rt->threads();",

@@ -13,7 +13,7 @@ from npcompile.backends.cpu.c_printer import Printer
 from npcompile.backends.cpu.c_sizes import context_fields, size_text
 from npcompile.backends.cpu.kernel_plan import KernelPlan, ScatterBlocks, ScatterSlices
 from npcompile.backends.cpu.primitives import c_type, loaded_text, stored_text
-from npcompile.backends.cpu.reducers import combine_text, identity_of
+from npcompile.backends.cpu.reducers import identity_of, in_order_text
 from npcompile.backends.kernels.operations import short
 
 MOST_SLICES = 16
@@ -74,7 +74,7 @@ def print_blocks(p: Printer, way: ScatterSlices, blocks: ScatterBlocks) -> None:
         for k in range(each):
             at = f"(npc_{short(s.dtype)}_in_memory*)({s.buffer} + {k} * between + places[lane + {k}])"
             added = f"values[lane + {k}]" if blocks.is_made else blocks.value.name
-            text = combine_text(s.reducer, loaded_text("*at", s.dtype), added, s.dtype)
+            text = in_order_text(s.reducer, loaded_text("*at", s.dtype), added, s.dtype)
             p.line(f"{{ npc_{short(s.dtype)}_in_memory* const at = {at}; *at = {stored_text(text, s.dtype)}; }}")
         p.close()
     p.close()
@@ -98,7 +98,7 @@ def print_scatter_combine(plan: KernelPlan, way: ScatterSlices, symbols: Sequenc
     p.line("#pragma GCC ivdep")
     p.open("for (int64_t k = first; k < last; k++) {")
     old, more = (loaded_text(f"*(const {name}*)({x} + {size} * k)", s.dtype) for x in (s.buffer, "other"))
-    p.line(f"*({name}*)({s.buffer} + {size} * k) = {stored_text(combine_text(s.reducer, old, more, s.dtype), s.dtype)};")
+    p.line(f"*({name}*)({s.buffer} + {size} * k) = {stored_text(in_order_text(s.reducer, old, more, s.dtype), s.dtype)};")
     p.close()
     p.close()
     head = f"static void {plan.name}_combine(void* context, int64_t begin, int64_t end, int thread) {{"

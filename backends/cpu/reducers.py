@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from npcompile.backends.cpu.extremes import RELATION, extreme_text, has_zeros
 from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text, rounded_text
 from npcompile.backends.kernels.kernel import Accumulator
 
@@ -46,12 +47,9 @@ def better_text(acc: Accumulator, value: str, best: str) -> str:
     return f"{text} | (({value} != {value}) & ({best} == {best}))" if acc.dtype.kind == "f" else text
 
 
-RELATION = {"maximum": ">", "minimum": "<", "fmax": ">", "fmin": "<"}
-
-
 def notes_nan(acc: Accumulator) -> bool:
-    """Is it kept beside the lanes whether NaN was seen, or a number? Then these need one instruction for each vector."""
-    return acc.reducer in RELATION and kind(acc.dtype) == "f"
+    """May it be kept beside lanes whether NaN was seen, or a number, and which signs? They then need one instruction a vector."""
+    return has_zeros(acc.reducer, acc.dtype)
 
 
 def ignores_nan(acc: Accumulator) -> bool:
@@ -128,7 +126,7 @@ def simd_reductions_text(kernels: str) -> str:
 
 def simd_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
     """Combines results in which NaN is noted apart."""
-    if dtype.kind == "f" and reducer in RELATION:
+    if has_zeros(reducer, dtype):
         return f"{b} {RELATION[reducer]} {a} ? {b} : {a}"
     return combine_text(reducer, a, b, dtype)
 
@@ -142,6 +140,12 @@ def highest(dtype: np.dtype):  # type: ignore[no-untyped-def]
 
 
 def combine_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
+    """In whatever order they come: of zeros the least is -0.0 and the greatest 0.0."""
+    return extreme_text(reducer, a, b, dtype) if has_zeros(reducer, dtype) else in_order_text(reducer, a, b, dtype)
+
+
+def in_order_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
+    """What NumPy does with one after another: of two zeros it takes `b`."""
     return primitive_text(reducer, [a, b], [dtype, dtype], dtype)
 
 

@@ -1,6 +1,7 @@
-"""Zeros that extremes give: one that is among the numbers, with NumPy's sign where docs/accuracy.md says so."""
+"""Zeros that extremes give: in every compiled form by one rule, and with NumPy's sign where docs/accuracy.md says so."""
 
 import platform
+import warnings
 
 import numpy as np
 import pytest
@@ -57,3 +58,80 @@ def test_extremes_without_nan(dtype):
             x = np.random.default_rng(n).choice(values[: 1 + n % 5], n)
             for function in (np.fmax.reduce, np.fmin.reduce):
                 np.testing.assert_array_equal(npc.compile(function)(x), function(x))
+
+
+# --- one rule: the least of two zeros is -0.0, the greatest 0.0
+
+
+def by_rule(x, axis):
+    """The greatest and the least."""
+    of_greatest, of_least = np.where(x == 0, np.signbit(x), True), (x == 0) & np.signbit(x)
+    for extreme, sign in ((x.max(axis), of_greatest.all(axis)), (x.min(axis), of_least.any(axis))):
+        yield np.where(extreme == 0, np.copysign(extreme, np.where(sign, -1.0, 1.0)), extreme).astype(x.dtype)
+
+
+def rows_one_by_one(x):
+    greatest, least = np.empty(len(x), x.dtype), np.empty(len(x), x.dtype)
+    for i in range(len(x)):
+        greatest[i], least[i] = x[i].max(), np.min(x[i])
+    return greatest, least
+
+
+def columns_in_a_loop(x):
+    blocks = x.reshape(1, *x.shape)
+    greatest, least = np.empty((1, x.shape[1]), x.dtype), np.empty((1, x.shape[1]), x.dtype)
+    for i in range(len(blocks)):
+        greatest[i], least[i] = blocks[i].max(axis=0), blocks[i].min(axis=0)
+    return greatest[0], least[0]
+
+
+RULE = {
+    "whole": (lambda x: (x.max(), x.min()), None),
+    "whole, without NaN": (lambda x: (np.nanmax(x), np.nanmin(x)), None),
+    "whole, computed": (lambda x: ((x * 1).max(), (x * 1).min()), None),
+    "whole, beside a sum": (lambda x: (x.max(), x.min(), x.sum())[:2], None),
+    "rows": (lambda x: (x.max(1), np.minimum.reduce(x, 1)), 1),
+    "rows, without NaN": (lambda x: (np.nanmax(x, 1), np.nanmin(x, 1)), 1),
+    "rows, stored too": (lambda x: ((y := x * 1).max(1), y.min(1), y)[:2], 1),
+    "rows, one by one": (rows_one_by_one, 1),
+    "columns": (lambda x: (x.max(0), x.min(0)), 0),
+    "columns, without NaN": (lambda x: (np.fmax.reduce(x, 0), np.fmin.reduce(x, 0)), 0),
+    "columns, computed": (lambda x: ((x * 1).max(0), (x * 1).min(0)), 0),
+    "columns, in a loop": (columns_in_a_loop, 0),
+}
+
+
+def zeros(shape, dtype, seed):
+    """Zeros of both signs; some among negative numbers, or among positive ones."""
+    rng = np.random.default_rng(seed)
+    x = np.where(rng.random(shape) < rng.choice([0.02, 0.5, 0.98]), 0.0, -0.0).astype(dtype)
+    x[rng.random(shape) < rng.choice([0, 0.6])] = rng.choice([-1, 1])
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("name", RULE)
+def test_every_form_has_one_rule(name, dtype):
+    function, axis = RULE[name]
+    compiled = npc.compile(function)
+    for shape in [(1, 1), (3, 2), (2, 7), (4, 8), (5, 17), (17, 4), (3, 33), (6, 65), (40, 127), (300, 2), (2, 5000), (4, 40000)]:
+        for x in layouts(zeros(shape, dtype, shape[1])):
+            for ours, rule in zip(compiled(x), by_rule(x, axis), strict=True):
+                np.testing.assert_array_equal(ours, rule)
+                assert np.array_equal(np.signbit(ours), np.signbit(rule)), (shape, x.strides)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("name", RULE)
+def test_nan_among_zeros(name, dtype):
+    """NaN of either sign and of any payload stays NaN, where bits of two numbers are combined."""
+    function, _ = RULE[name]
+    compiled, rng = npc.compile(function), np.random.default_rng(3)
+    odd = np.array([0x7FF8_0000_4000_0000, 0xFFFC_0000_0000_0000], np.uint64).view("f8").astype(dtype)
+    for shape in [(2, 3), (7, 9), (40, 33), (3, 3000)]:
+        x = np.where(rng.random(shape) < 0.3, rng.choice(odd, shape), zeros(shape, dtype, 1))
+        x[0, 0], x[-1, -1] = 1, odd[0]
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of columns that are NaN
+            for ours, theirs in zip(compiled(x), function(x), strict=True):
+                np.testing.assert_array_equal(ours, theirs)

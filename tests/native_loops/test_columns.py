@@ -41,9 +41,9 @@ def test_reductions_of_columns(dtype, special):
         ours, theirs = ([x.copy() for x in out] for _ in range(2))
         compiled(X, *ours, 20)
         reductions(X, *theirs, 20)
-        for a, b in zip(ours, theirs):
+        for k, (a, b) in enumerate(zip(ours, theirs)):
             assert a.tobytes() == b.tobytes() or np.array_equal(a, b, equal_nan=dtype[0] == "f"), width
-            if dtype[0] == "f":
+            if dtype[0] == "f" and k not in (2, 3):  # extremes have a rule of their own: tests/cpu/test_signed_zeros.py
                 np.testing.assert_array_equal(np.signbit(a[~np.isnan(a)]), np.signbit(b[~np.isnan(b)]))
     assert fired(compiled, "columns as lanes")
 

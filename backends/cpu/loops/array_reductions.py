@@ -26,6 +26,7 @@ from npcompile.backends.cpu.array_trees import (
     takes_long,
     with_parts,
 )
+from npcompile.backends.cpu.extremes import has_order, in_vectors
 from npcompile.backends.cpu.loops.array_loops import GRAIN, PARALLEL_FROM, ArrayLoops, share_text
 from npcompile.backends.cpu.loops.folds import FOLD_OPS, NEEDS_SOME, SUMS, fold, is_ordered, is_sequential
 from npcompile.backends.cpu.loops.nests import Function, Nest, dense_strides, known_product, with_narrow_rows
@@ -318,20 +319,24 @@ def few_elements(name: str, nest: Nest, value: str, tree: Tree, combined: str, s
     identity, pair = FOLD_OPS[name]
     start = identity if isinstance(identity, str) else identity(dtype)
 
-    def one_by_one(first: str) -> list[str]:
+    def one_by_one(first: str, pair: str = pair(dtype)) -> list[str]:
         place, element = f"i{len(nest.sizes) - 1}", f"const {c} x = {value};"
         lines = [*nest.rows, f"for (int64_t {place} = {first}; {place} < {end}; {place}++) {{", *nest.body, element]
-        return [*lines, f"total = {pair(dtype).format(a='total', x='x')};", "}"]
+        return [*lines, f"total = {pair.format(a='total', x='x')};", "}"]
 
-    lines = [f"if ({n} < {SUMS.get(name, LANES)}) {{", f"total = {start};", *one_by_one(begin)]
+    in_order = one_by_one(begin, in_vectors(name, pair(dtype), dtype))
+    order_zeros = ["if (SELDOM(total == 0)) {", *in_order, "}"] if has_order(name, dtype) else []
+    lines = [f"if ({n} < {SUMS.get(name, LANES)}) {{", f"total = {start};", *one_by_one(begin), *order_zeros]
     if (row := contiguous_row(nest, tree)) and is_ordered(name, dtype) and not row_test(nest.function, tree):
         lines += [f"}} else if ({n} <= NPC_FOLDED - {LANES}) {{", *nest.rows, f"total = {combined}({row} + {begin}, {n});"]
     elif dtype.kind in "fiu" and dtype.itemsize in INTEGERS and SUMS.get(name, LANES) == LANES:
-        total = f"total = {combined}((const {c}*)&all, {LANES});"
+        any_of = combined.replace("npc_", "npc_any_", 1) if has_order(name, dtype) else combined
+        total = f"total = {any_of}((const {c}*)&all, {LANES});"
         # Eight divisions in a vector take as long as four of one number, and wait until what was just stored can be read.
         has_rest = is_ordered(name, dtype) or takes_long(tree) and not is_expensive(tree)
         lines += [f"}} else if ({n} <= {FEW}) {{", *in_lanes(name, nest, value, dtype, start, span, has_rest), total]
         lines += ["{", *one_by_one(f"{begin} + ({n}) / {LANES} * {LANES}"), "}"] if has_rest else []
+        lines += order_zeros
     return [*lines, "} else {"]
 
 
@@ -464,7 +469,7 @@ def columns(
     def loop(k: int) -> str:
         return f.loop(k, sizes[k])
 
-    joined = pair(dtype).format(a="before", x="x")
+    joined = in_vectors(name, pair(dtype), dtype).format(a="before", x="x")
     c = c_type(dtype)
     lines = [*(loop(k) for k in after), f"{element} = {start};", *("}" for _ in after)]
     if inner := innermost(sizes, axes):

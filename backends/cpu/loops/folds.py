@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from npcompile.backends.cpu.extremes import has_order, highest, largest, lowest, one_by_one_text, zero_text
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
 from npcompile.backends.cpu.pairwise import BLOCK, LANES, PAIRWISE_HELPERS
 from npcompile.backends.cpu.primitives import c_type
 
 SUMS = {"sum": LANES, "sum_of_parts": LANES // 2}  # to their lanes; parts are the real or the imaginary ones of complex numbers
 FOLD = r"""
-static inline {T} npc_{name}_{K}(const {T}* x, int64_t n) {{
+static inline {T} {key}(const {T}* x, int64_t n) {{
   {T} a[16], r = {identity};
   if (n < 8) {{ for (int64_t i = 0; i < n; i++) r = {last}; return r; }}
   for (int k = 0; k < 16; k++) a[k] = {identity};
@@ -205,8 +206,10 @@ def fold(loops: ArrayLoops, name: str, dtype: np.dtype) -> str:
     else:
         steps = {f"pair{w}": text("a[k]" if w > 1 else "a[0]", f"a[k + {w}]" if w > 1 else "a[1]") for w in (1, 2, 4, 8)}
         last, step, step1 = text("r", "x[i]"), text("a[k]", "x[i + k]"), text("a[k]", "x[i]")
-        loops.folds[key] = FOLD.format(**names, identity=start, last=last, step=step, step1=step1, **steps)
-    join, add = text("h->sums[w->depth]", "part"), text("w->total", "part")
+        lanes_key = f"npc_any_{name}_{short}" if has_order(name, dtype) else key
+        loops.folds[key] = FOLD.format(**names, key=lanes_key, identity=start, last=last, step=step, step1=step1, **steps)
+        loops.folds[key] += zero_text(name, c, dtype)
+    join, add = (one_by_one_text(name, a, "part", text(a, "part"), dtype) for a in ("h->sums[w->depth]", "w->total"))
     loops.folds[key] += WALK.format(**names, join=join, add=add, start="0" if name in SUMS else start)
     return key
 
@@ -233,22 +236,6 @@ def is_sequential(name: str, dtype: np.dtype) -> bool:
 
 
 # --- what combines numbers: (the identity, C text that combines {a} and {x})
-
-
-def lowest(dtype: np.dtype) -> str:
-    if dtype.kind == "f":
-        return "-__builtin_inf()"
-    return f"({c_type(dtype)}){int(np.iinfo(dtype).min) + 1} - 1" if dtype.kind == "i" else "0"
-
-
-def highest(dtype: np.dtype) -> str:
-    if dtype.kind == "f":
-        return "__builtin_inf()"
-    return "1" if dtype.kind == "b" else f"({c_type(dtype)}){np.iinfo(dtype).max}u"
-
-
-def largest(sign: str) -> Callable[[np.dtype], str]:
-    return lambda dtype: f"({{a}} {sign} {{x}}{' || {a} != {a}' if dtype.kind == 'f' else ''} ? {{a}} : {{x}})"
 
 
 FOLD_OPS: dict[str, tuple[str | Callable[[np.dtype], str], Callable[[np.dtype], str]]] = {

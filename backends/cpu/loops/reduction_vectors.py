@@ -13,6 +13,7 @@ from npcompile.backends.cpu.loops.nests import Nest
 from npcompile.backends.cpu.primitives import c_type
 
 ABREAST = 64  # columns that are combined in vectors, at most
+EXTREMES = {"max": "(ALL | ~(now <= all)) & (NOW | ~(all <= now))", "min": "(ALL & ~(now < all)) | (NOW & ~(all < now))"}
 INTEGERS = {4: "int32_t", 8: "int64_t"}  # by bytes
 
 
@@ -68,8 +69,7 @@ def to_first(element: str, last: int) -> str:
 
 
 def vector_text(name: str) -> str:
-    """C text that combines the vectors `all` and `now`."""
-    if name not in ("max", "min"):
+    """C text that combines the vectors `all` and `now`, as `combine_text` does numbers. Of NaN all bits are set, or its own."""
+    if name not in EXTREMES:
         return FOLD_OPS[name][1](np.dtype("i8")).format(a="all", x="now")
-    kept = f"((all {'>' if name == 'max' else '<'} now) | (all != all))"
-    return f"(npc_vector)(((npc_places)all & {kept}) | ((npc_places)now & ~{kept}))"
+    return f"(npc_vector)({EXTREMES[name].replace('ALL', '(npc_places)all').replace('NOW', '(npc_places)now')})"
