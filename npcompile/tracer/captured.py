@@ -9,6 +9,7 @@ from npcompile.tracer.instructions import table
 from npcompile.tracer.native import instructions as native_instructions
 from npcompile.tracer.python import (
     array_function,
+    container_operators,
     copying,
     deques,
     introspection,
@@ -25,6 +26,7 @@ from npcompile.tracer.python import functions as python_functions
 
 __all__ = [
     "array_function",
+    "container_operators",
     "control",
     "copying",
     "deques",

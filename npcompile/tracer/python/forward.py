@@ -40,7 +40,7 @@ class_delitem: Final[Binary] = Forward()
 is_made_plainly: Final[Forward[[Any], bool]] = Forward()
 make: Final[Forward[[Frame, type, Items, Keywords], Value]] = Forward()
 
-# Containers: containers.py
+# Containers: containers.py, container_operators.py
 container_binary: Final[BinaryWithSymbol] = Forward()
 container_inplace: Final[BinaryWithSymbol] = Forward()
 container_compare: Final[BinaryWithSymbol] = Forward()
