@@ -13,6 +13,7 @@ struct npc_block_of_threads {
   explicit npc_block_of_threads(int threads) : all(threads) {}
 };
 static thread_local npc_block_of_threads* npc_this_block;
+#define NPC_WAIT() std::this_thread::yield()
 #define __global__
 #define __device__
 #define __forceinline__ inline

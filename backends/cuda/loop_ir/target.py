@@ -50,6 +50,9 @@ NPC_INLINE double npc_dot(const char* x, npc_i64 n, npc_i64 sx, const char* y, n
   if (zeroed) for (npc_i64 k = 8 * npc_thread; k < taken; k += 8 * npc_threads) *(npc_i64*)(a.data + k) = 0; }}
 /* Words of the status: has an iteration failed?, blocks at the barrier, how often all were there, had one failed then?, way. */
 enum {{ NPC_FAILED, NPC_ARRIVED, NPC_TIMES, NPC_HAD_FAILED, NPC_WAY, NPC_STATUS_WORDS, NPC_NO_ROOM = -1 }};
+#ifndef NPC_WAIT /* tests run the text on the CPU, where others need the processor */
+#define NPC_WAIT()
+#endif
 /* All threads of the grid meet: what was stored before is seen after. Has an iteration failed? All get one answer. */
 NPC_INLINE int npc_meet(npc_word* status) {{
   int failed = 0;
@@ -65,7 +68,7 @@ NPC_INLINE int npc_meet(npc_word* status) {{
       __threadfence();
       atomicAdd(counts + NPC_TIMES, 1ULL);
     }} else {{
-      while (words[NPC_TIMES] == times) {{}}
+      while (words[NPC_TIMES] == times) NPC_WAIT();
     }}
     __threadfence();
     failed = words[NPC_HAD_FAILED] != 0;
