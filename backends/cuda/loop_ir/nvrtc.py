@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,8 +30,9 @@ NAMES = ("libnvrtc.so.13", "libnvrtc.so.12")
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The library of a wheel, or the system's. Raises NoNvrtc."""
-    for name in [*map(str, in_wheels()), *NAMES]:
+    """The library of a wheel, the system's, or that of the toolkit. Raises NoNvrtc."""
+    toolkit = Path(os.environ.get("CUDA_PATH", "/usr/local/cuda"), "lib64", "libnvrtc.so")
+    for name in [*map(str, in_wheels()), *NAMES, str(toolkit)]:
         try:
             return ctypes.CDLL(name)
         except OSError:
