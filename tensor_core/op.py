@@ -102,6 +102,9 @@ class OpTable(Mapping[str, Op]):
     def __getitem__(self, name: str) -> Op:
         return self._rows[name]
 
+    def __contains__(self, name: object) -> bool:  # Mapping's asks for the item
+        return name in self._rows
+
     def __iter__(self):  # type: ignore[no-untyped-def]
         return iter(self._rows)
 

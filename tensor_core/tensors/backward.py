@@ -133,7 +133,8 @@ def seed(output: Handle, cotangent: Any) -> TapeNode:
                 f"backward of a Tensor of shape {output._data.shape} needs a gradient of that shape: "
                 "only a Tensor with one element has a gradient of its own (x.sum().backward())."
             )
-        return data_node(devices.to_device(np.ones(meta.shape, meta.dtype), output.device), Memory())
+        ones = devices.to_device(np.ones(meta.shape, meta.dtype), output.device)
+        return TapeNode("constant", (), {"value": meta.dtype.type(1), "dtype": meta.dtype}, meta_of(ones), ones, Memory())
     if isinstance(cotangent, Handle):
         node = cotangent._node
     else:

@@ -60,10 +60,10 @@ class Chosen:
     def hand_on(self, node: Node) -> None:
         if node in self.others and not chooses(node):
             self.others.update(node.inputs)
-        if node in self.wild:
-            self.wild.update(node.inputs)
-        elif node.op in ("zero_or_multiply", "zero_or_divide"):  # an infinite slope, of what may be 0 there
+        if node.op in ("zero_or_multiply", "zero_or_divide"):  # an infinite slope, of what may be 0 there
             self.wild.add(node.inputs[0])
+        if self.wild and node in self.wild:
+            self.wild.update(node.inputs)
 
     def cotangent(self, node: Node, g: Node, builder: Builder) -> Value:
         if node in self.others and node not in self.wild and not (node.op in OPS and OPS[node.op].singular):
