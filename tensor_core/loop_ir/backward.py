@@ -52,6 +52,14 @@ class Emitting:
         return self.backward.constant(value)
 
 
+@dataclass(frozen=True, slots=True)
+class KeepingZeros(Emitting):
+    """For a product with what may be infinite."""
+
+    def __call__(self, op: str, /, *args: int) -> int:
+        return self.backward.let("zero_or_multiply" if op == "multiply" else op, *args)
+
+
 @dataclass(slots=True)
 class Seeds:
     """The gradients of what a terminator gives, for those of its values that have one."""
@@ -253,7 +261,9 @@ class Backward:
             if self.is_varied(arg):
                 wanted = [self.want(each) if k in partial.reads else -1 for k, each in enumerate(op.args)]
                 result = self.want(op.result) if RESULT in partial.reads else -1
-                self.add(arg, partial.rule(Emitting(self), g, result, wanted))
+                is_kept = op.op == "multiply" and not self.taping.infinite.isdisjoint(op.args)
+                emit = KeepingZeros(self) if is_kept else Emitting(self)
+                self.add(arg, partial.rule(emit, g, result, wanted))
 
     def accumulate(self, shadow: int, index: list[int], gradient: int) -> None:
         old = self.define(F64)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.activity import Activity
 from npcompile.tensor_core.loop_ir.forms import inner, results
+from npcompile.tensor_core.loop_ir.infinite import infinite_values
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import (
     Append,
@@ -41,6 +42,10 @@ class Taping:
     home: dict[int, tuple[int, Op | None]] = field(default_factory=dict)  # value -> its region, and the op that defines it
     pushes: list[tuple[Region, list[int]]] = field(default_factory=list)
     vectors: list[tuple[Region, Call, list[int]]] = field(default_factory=list)  # operands of a call whose elements are taped
+    infinite: set[int] = field(init=False)  # values that may be, where they are not used
+
+    def __post_init__(self) -> None:
+        self.infinite = infinite_values(self.activity)
 
     @property
     def program(self) -> Program:

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.loop_ir.native import compile_native
+from npcompile.loop_gradients import LoopGradients
 from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.transforms.reverse import gradients
 from tests.ops.test_gradients import evaluate
@@ -126,6 +128,32 @@ def test_missing_data_says_nothing_of_parameters() -> None:
         return np.where(np.isnan(data), 0, (data - mean) ** 2).sum()
 
     assert npc.grad(loss)(1.5) == of_tensors(loss, np.array(1.5)) == -2.0
+
+
+def looped(x):
+    total = 0.0
+    for _ in range(3):
+        total = total + np.sum(np.where(x > 0, x * np.log(x), 0))
+    return total
+
+
+def looped_over_arrays(x):
+    total = 0.0
+    for _ in range(3):
+        logarithms, scaled = np.log(x), 2.0 * x
+        total = total + np.sum(np.where(x > 0, scaled * (logarithms + 1.0), 0))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"), [(looped, [0, 3, 3 + 3 * np.log(4)]), (looped_over_arrays, [0, 12, 12 + 6 * np.log(4)])]
+)
+def test_native_loops_keep_zeros_too(function: Function, wanted: list[float]) -> None:
+    loops = LoopGradients(0, compile_native)
+    with np.errstate(all="ignore"):
+        found = loops(function, (X,))  # type: ignore[arg-type]
+    assert found is not None and not loops.reasons
+    np.testing.assert_allclose(found[1], wanted, rtol=1e-14)
 
 
 # --- norms
