@@ -263,7 +263,11 @@ class Backward:
                 result = self.want(op.result) if RESULT in partial.reads else -1
                 is_kept = op.op == "multiply" and not self.taping.infinite.isdisjoint(op.args)
                 emit = KeepingZeros(self) if is_kept else Emitting(self)
-                self.add(arg, partial.rule(emit, g, result, wanted))
+                part = partial.rule(emit, g, result, wanted)
+                if op.op == "sqrt" and arg in self.taping.squares:
+                    zero = self.constant(0.0)
+                    part = self.let("choose", self.let("equal", result, zero), zero, part)
+                self.add(arg, part)
 
     def accumulate(self, shadow: int, index: list[int], gradient: int) -> None:
         old = self.define(F64)

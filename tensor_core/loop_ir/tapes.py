@@ -27,6 +27,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.shadows import Mirrored
+from npcompile.tensor_core.loop_ir.squares import sums_of_squares
 from npcompile.tensor_core.loop_ir.types import F64, FLOATING, INT, INTEGERS, TRUTHS, Kind, Scalar
 from npcompile.tensor_core.loop_ir.verifier import never_goes_on
 
@@ -44,8 +45,11 @@ class Taping:
     vectors: list[tuple[Region, Call, list[int]]] = field(default_factory=list)  # operands of a call whose elements are taped
     infinite: set[int] = field(init=False)  # values that may be, where they are not used
 
+    squares: set[int] = field(init=False)  # values that are sums of squares
+
     def __post_init__(self) -> None:
         self.infinite = infinite_values(self.activity)
+        self.squares = sums_of_squares(self.activity)
 
     @property
     def program(self) -> Program:

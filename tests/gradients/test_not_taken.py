@@ -198,6 +198,55 @@ def test_elsewhere_norms_have_their_gradient(name: str) -> None:
     np.testing.assert_allclose(npc.grad(f)(x), wanted, atol=1e-8)
 
 
+def norm_by_elements(x):
+    squares = 0.0
+    for i in range(x.size):
+        squares = squares + x[i] ** 2
+    return np.sqrt(squares)
+
+
+def norm_of_product(x):
+    total = 0.0
+    for _ in range(2):
+        total = total + np.sqrt(x @ x)
+    return total
+
+
+def deviation(x):
+    total = 0.0
+    for _ in range(2):
+        centered = x - np.mean(x)
+        total = total + np.sqrt(np.sum(centered * centered) / 3)
+    return total
+
+
+def distances(x):
+    total = 0.0
+    for i in range(x.size):
+        for j in range(i):
+            dx, dy = x[i] - x[j], 2.0 * (x[i] - x[j])
+            total = total + np.sqrt(dx * dx + dy * dy)
+    return total
+
+
+def root_alone(x):
+    total = 0.0
+    for i in range(x.size):
+        total = total + np.sqrt(x[i])
+    return total
+
+
+@pytest.mark.parametrize("function", [norm_by_elements, norm_of_product, deviation, distances, root_alone])
+def test_norms_in_native_loops(function: Function) -> None:
+    loops, x, step = LoopGradients(0, compile_native), np.array([0.5, 1.5, 2.25]), 1e-6
+    with np.errstate(all="ignore"):
+        at_zero, elsewhere = (loops(function, (each,)) for each in (ZERO, x))  # type: ignore[arg-type]
+    assert at_zero is not None and elsewhere is not None and not loops.reasons
+    np.testing.assert_array_equal(at_zero[1], np.full(3, np.inf if function is root_alone else 0.0))
+    wanted = [(function(x + d) - function(x - d)) / (2 * step) for d in np.eye(3) * step]
+    np.testing.assert_allclose(elsewhere[1], wanted, atol=1e-8)
+
+
 def test_a_root_alone_has_its_infinite_slope() -> None:
     for f in (np.sqrt, lambda x: x**0.5, lambda x: np.sqrt(x * 3.0)):
         assert npc.grad(f)(0.0) == np.inf
