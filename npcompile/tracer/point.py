@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from npcompile.backends.background import NotYet, blocking, going_on
@@ -19,7 +20,7 @@ from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.guards import HasKey
 from npcompile.tensor_core.source import GLOBALS, Source
 from npcompile.tensor_core.user_warnings import warn_once, warn_user, warnings_held
-from npcompile.tracer.assumptions import FIXED_VALUES, Seen
+from npcompile.tracer.assumptions import Seen
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
 from npcompile.tracer.capture import ARRAY_FLAGS, MixedDevices
@@ -33,15 +34,11 @@ from npcompile.tracer.on_host import Place
 from npcompile.tracer.parts import kind_of as kind_of_values
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
 from npcompile.tracer.profitability import BUDGET, Disturbances
-from npcompile.tracer.recompiles import asked_of, is_about, is_of_other_kind, last_stale, may_fit, why_not
+from npcompile.tracer.recompiles import has_room, may_fit, why_not
 from npcompile.tracer.variant import GraphBreakError, Variant
 
-MOST_KINDS = 32  # times `config.recompile_limit` are the programs for values of all kinds together
-MOST_DROPPED = 4  # times the same are those that may be dropped for what is gone
 FEW_VARIANTS, FEW_WITHOUT_C = 8, 32  # those that are all tried in order, without asking the kind of a call first
 MOST_BY_KIND = 512  # dispatches for kinds of calls
-CONSTANTS = ("values of", "code of", "length of", "keys of", "members of")  # what a few values are assumed of
-OTHERS = frozenset(range(2**64, 2**64 + FIXED_VALUES))  # that no integer of a program has
 MOST_SIGNALS = 3  # calls in which NumPy runs again for errors of which some are ignored
 
 
@@ -284,48 +281,16 @@ class Point:
             return True
         return not function.is_asked and not function.trial.may_spend
 
-    def has_room(self, state: tuple[Any, ...]) -> bool:
-        """May another program be made? There are not too many for values of the same kinds."""
-        limit, computing = config.recompile_limit, [v for v in self.variants if v.computes]
-        if len(self.variants) < limit:
-            return True
-        values, layouts = dict(zip(self.parameters, state)), self.function.options.dynamic is not False
-        if self.dropped < MOST_DROPPED * limit:
-            stale = last_stale([v.guards for v in self.variants], self.function.namespace, values)
-            if stale is not None:
-                del self.variants[stale]
-                self.dropped += 1
-                return True
-        alike = [v for v in computing if not is_of_other_kind(v.guards, self.function.namespace, values, layouts)]
-        are_few = len(self.variants) - len(computing) <= limit and len(computing) < MOST_KINDS * limit
-        return are_few and (len(alike) < limit or self.assume_less(alike, values))
-
-    def assume_less(self, alike: list[Variant], values: dict[str, Any]) -> bool:
-        """Stop to ask for the values that tell these variants from a call, where the graph can end instead; room for one more."""
-        found = False
-        for variant in alike:
-            asked, source = asked_of(variant.guards, self.function.namespace, values)
-            keys = [key for key in self.seen if key[0] in CONSTANTS and is_about(asked, key[1])]
-            found |= bool(keys) or source in self.fixed
-            self.seen |= {key: [("others",)] * (FIXED_VALUES + 1) for key in keys}
-            if source is not None and source in self.fixed:
-                self.fixed[source] = OTHERS
-        if found:
-            self.variants.remove(alike[-1])
-        return found
-
     def add_variant(self, state: tuple[Any, ...]) -> None:
         Disturbances.number += 1
         before, began, self.function.compiling = [*self.variants], time.perf_counter(), None
         try:
-            if self.captured is not None:  # for other values, it may be: its guards tell
-                with going_on(self.function.goes_on):
-                    self.add(self.captured(), state)
-                self.captured = None
-            elif self.has_room(state):
+            captured = self.captured or has_room(self, state) and partial(self.function.capture, self, state)
+            if captured:  # for other values, it may be: its guards tell
                 self.log_recompile(state)
                 with going_on(self.function.goes_on):
-                    self.add(self.function.capture(self, state), state)
+                    self.add(captured(), state)
+                self.captured = None
             else:
                 self.is_native = True
                 self.warn_of_limit(state)
@@ -406,7 +371,7 @@ class Point:
         return self.function.program.location(self.layout.index)
 
     def log_recompile(self, state: tuple[Any, ...]) -> None:
-        if self.variants:
+        if self.variants and self.captured is None:
             name = self.function.code.co_qualname
             log("recompiles", lambda: f"{name} is compiled again at {self.location}: {'; '.join(self.changed(state))}")
 

@@ -1,7 +1,8 @@
 """Why compiled programs do not fit a call: the guard that failed, and the value that it is about.
 
 Of the programs that are for values of the same kinds (types, dtypes, layouts of arrays) there are no more than
-`config.recompile_limit`. Kinds are few: programs for others are not counted.
+`config.recompile_limit`. Kinds are few: programs for others are not counted. The limit is asked while a function is captured,
+when no time of what would be compiled is known: that pays is found out later (`profitability`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.likeness import is_kind
+from npcompile.settings import config
 from npcompile.tensor_core.guards import (
     All,
     Axis,
@@ -50,13 +52,52 @@ from npcompile.tensor_core.source import (
     Source,
     builtin,
 )
+from npcompile.tracer.assumptions import FIXED_VALUES
 from npcompile.tracer.guard_text import text_of
 from npcompile.tracer.guard_words import spoken
 from npcompile.tracer.integer_guards import name_fixed
 from npcompile.tracer.made_anew import IS_OF_PYTHON
+from npcompile.tracer.variant import Variant
 
 Guards = Sequence[Guard]
 Scope = dict[str, Any]
+
+MOST_KINDS = 32  # times `config.recompile_limit` are the programs for values of all kinds together
+MOST_DROPPED = 4  # times the same are those that may be dropped for what is gone
+CONSTANTS = ("values of", "code of", "length of", "keys of", "members of")  # what a few values are assumed of
+OTHERS = frozenset(range(2**64, 2**64 + FIXED_VALUES))  # that no integer of a program has
+
+
+def has_room(point: Any, state: tuple[Any, ...]) -> bool:
+    """May another program be made for a Point? There are not too many for values of the same kinds."""
+    limit, computing = config.recompile_limit, [v for v in point.variants if v.computes]
+    if len(point.variants) < limit:
+        return True
+    values, layouts = dict(zip(point.parameters, state)), point.function.options.dynamic is not False
+    if point.dropped < MOST_DROPPED * limit:
+        stale = last_stale([v.guards for v in point.variants], point.function.namespace, values)
+        if stale is not None:
+            del point.variants[stale]
+            point.dropped += 1
+            return True
+    alike = [v for v in computing if not is_of_other_kind(v.guards, point.function.namespace, values, layouts)]
+    are_few = len(point.variants) - len(computing) <= limit and len(computing) < MOST_KINDS * limit
+    return are_few and (len(alike) < limit or assume_less(point, alike, values))
+
+
+def assume_less(point: Any, alike: list[Variant], values: Scope) -> bool:
+    """Stop to ask for the values that tell these variants from a call, where the graph can end instead; room for one more."""
+    found = False
+    for variant in alike:
+        asked, source = asked_of(variant.guards, point.function.namespace, values)
+        keys = [key for key in point.seen if key[0] in CONSTANTS and is_about(asked, key[1])]
+        found |= bool(keys) or source in point.fixed
+        point.seen |= {key: [("others",)] * (FIXED_VALUES + 1) for key in keys}
+        if source is not None and source in point.fixed:
+            point.fixed[source] = OTHERS
+    if found:
+        point.variants.remove(alike[-1])
+    return found
 
 
 def holds(guard: Guard, scope: Scope) -> bool:

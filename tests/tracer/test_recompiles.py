@@ -20,7 +20,8 @@ from npcompile.compiler import compiled_function
 from npcompile.tracer import recompiles
 from npcompile.tracer.capture import ARRAY_FLAGS
 from npcompile.tracer.left_to_python import FIRST_SPAN
-from npcompile.tracer.point import MOST_KINDS, Point
+from npcompile.tracer.point import Point
+from npcompile.tracer.recompiles import MOST_KINDS
 
 X = np.arange(6.0)
 MODULES = [types.ModuleType(f"module_{k}") for k in range(20)]
