@@ -35,6 +35,7 @@ MOST_CALLS = 3 * MANY
 BETTER = 0.95  # of the plain time: a larger share may be noise, and the user's own code costs nothing to enter
 SURELY_BETTER = 0.85  # the same after MANY calls: what is not sure yet costs little either way
 CLEAR = 1.4  # times as long: a smaller difference may be noise
+SLICE = 5e-3  # seconds of work: the system gives the processor to others for about as long, and to longer calls always
 GROWN = 4.0  # times as long as before: the arguments are others
 SURE = 0.05  # seconds of a whole graph: its arrays are so large that NumPy's temporaries may not fit into memory
 PER_NATIVE = 300.0  # seconds that Python may take for one of a compiled loop
@@ -108,9 +109,20 @@ class Disturbances:
     number = 0
 
 
-def disturbances() -> tuple[int, int]:
-    """Changes when something was compiled, when a call was measured, and when the system gave this processor to others."""
-    return Disturbances.number, 0 if OF_THREAD is None else getrusage(OF_THREAD).ru_nivcsw
+class Usage:
+    """What has happened to this thread so far, for a call that begins now."""
+
+    def __init__(self) -> None:
+        self.number = Disturbances.number
+        self.used = None if OF_THREAD is None else getrusage(OF_THREAD)
+
+    def is_disturbed(self) -> bool:
+        """Was something compiled since, or a call measured, or a short call interrupted by other programs?"""
+        if Disturbances.number != self.number or self.used is None:
+            return Disturbances.number != self.number
+        now, before = getrusage(OF_THREAD), self.used  # type: ignore[arg-type]
+        seconds = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
+        return now.ru_nivcsw != before.ru_nivcsw and seconds < SLICE
 
 
 OF_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)  # Linux alone has it
@@ -165,14 +177,14 @@ class Trial:
     @uncounted
     def timed(self, run: Callable[..., Any], state: tuple[Any, ...]) -> tuple[Any, float]:
         """The result of a call, and its seconds; infinite where it was disturbed, unless that never ends."""
-        self.is_running, before = True, disturbances()
+        self.is_running, usage = True, Usage()
         began = perf_counter()
         try:
             result = run(*state)
             took = perf_counter() - began
         finally:
             self.is_running = False
-        is_disturbed = disturbances() != before
+        is_disturbed = usage.is_disturbed()
         self.patience = self.patience - 1 if is_disturbed else PATIENCE
         return result, math.inf if is_disturbed and self.patience >= 0 else took
 

@@ -4,6 +4,7 @@ import gc
 import inspect
 import pickle
 import threading
+import types
 import weakref
 
 import cloudpickle
@@ -547,21 +548,21 @@ def called(function, count):
     return times
 
 
-class Usage:
+class Load:
     """What the system says of this thread: it has given the processor to others in every call, or in none."""
 
-    def __init__(self, monkeypatch):
-        self.is_loaded, self.ru_nivcsw = True, 0
+    def __init__(self, monkeypatch, seconds=1e-4):
+        self.is_loaded, self.switches, self.seconds = True, 0, seconds
         monkeypatch.setattr(profitability, "OF_THREAD", 1)
         monkeypatch.setattr(profitability, "getrusage", self.of)
 
     def of(self, who):
-        self.ru_nivcsw += self.is_loaded
-        return self
+        self.switches += self.is_loaded
+        return types.SimpleNamespace(ru_nivcsw=self.switches, ru_utime=self.seconds * self.switches, ru_stime=0.0)
 
 
 def test_calls_whose_processor_others_got_do_not_count(monkeypatch):
-    usage = Usage(monkeypatch)
+    load = Load(monkeypatch)
     count = profitability.PATIENCE
 
     @npc.compile
@@ -572,19 +573,32 @@ def test_calls_whose_processor_others_got_do_not_count(monkeypatch):
     assert not times.compiled
     assert not times.plain
     assert times.verdict is None
-    usage.is_loaded = False
+    load.is_loaded = False
     times = called(scaled, 8)
     assert times.compiled
 
 
 def test_where_others_get_the_processor_in_each_call_these_count_at_last(monkeypatch):
-    Usage(monkeypatch)
+    Load(monkeypatch)
 
     @npc.compile
     def scaled(x):
         return x * 2 + 1
 
     assert called(scaled, profitability.PATIENCE + 2 * profitability.MOST_CALLS + 4).verdict is not None
+
+
+def test_long_calls_count_whoever_gets_the_processor_meanwhile(monkeypatch):
+    """Else all calls would go the slower way until one is not interrupted, and long ones always are."""
+    Load(monkeypatch, seconds=0.02)
+
+    @npc.compile
+    def scaled(x):
+        return x * 2 + 1
+
+    times = called(scaled, 8)
+    assert times.compiled
+    assert times.plain
 
 
 def test_a_disturbed_call_is_not_taken_for_a_longer_one(monkeypatch, plain_is_quick):
