@@ -118,7 +118,8 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """A Python object that the program only hands on, and asks what it is: the text of None or of a string, else its class."""
+    """A Python object that the program only hands on, and asks what it is: the text of None or of a string, else its class.
+    An int is one that is not in the range of a word."""
 
     name: str
 
@@ -157,5 +158,5 @@ def type_of(value: object) -> Type | None:
         return Object(type(value).__name__)
     kind = PYTHON.get(type(value))
     if kind is Kind.INT and not -(2**63) <= value < 2**63:  # type: ignore[operator]
-        return None
+        return Object("int")
     return Scalar(kind) if kind is not None else None

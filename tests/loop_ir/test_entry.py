@@ -17,9 +17,7 @@ def test_a_version_for_each_combination_of_types() -> None:
     compiled, x = LoopFunction(smoothing, compile_program), np.arange(9.0)
     for arguments in ((x, 0.5), (x[:5], 0.25), (x, np.float64(0.5)), (x[::2], 0.5)):
         assert same_bits(compiled(*arguments), smoothing(*arguments))
-    assert len(compiled.versions) == 3
-    line = smoothing.__code__.co_firstlineno + 2
-    assert list(compiled.reasons.values()) == [f"line {line}: an array like one that is not in C order"]
+    assert len(compiled.versions) == 3 and not compiled.reasons
 
 
 def test_what_has_no_type_runs_in_python() -> None:

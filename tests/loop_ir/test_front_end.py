@@ -63,12 +63,24 @@ def hands_it_on(x, q):
     return q
 
 
-def test_an_object_that_is_handed_on_is_the_same() -> None:
-    q, x = {"text": 1.5}, np.ones(3)
+@pytest.mark.parametrize("q", [{"text": 1.5}, 2**70], ids=["dict", "int"])
+def test_an_object_that_is_handed_on_is_the_same(q: object) -> None:
+    x = np.ones(3)
     program = trace(hands_it_on, (x, q)).program
     run_passes(program)
     assert compiled(hands_it_on, compile_program(program))(x, q) is q
     assert compiled(hands_it_on, compile_program(program), leave_at=1)(x, q) is q
+
+
+def test_an_integer_of_more_than_a_word_may_equal_a_number() -> None:
+    def finds(x, q):
+        for i in range(x.size):
+            if q == 2.0**70:
+                return i
+        return -1
+
+    with pytest.raises(Unsupported, match="no word"):
+        trace(finds, (np.ones(3), 2**70))
 
 
 def makes_arrays(x, n):

@@ -14,7 +14,7 @@ from npcompile.tensor_core.loop_ir.types import DTYPES, FLOATING, INTEGERS, KIND
 from npcompile.tensor_core.op import OPS, Op
 from npcompile.tensor_core.transforms.decompose import composition
 from npcompile.tracer.loop_ir import numbers
-from npcompile.tracer.loop_ir.abstract import Abstract, Named, Unsupported, Value
+from npcompile.tracer.loop_ir.abstract import Abstract, Named, Raises, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
 
 UFUNCS: Final = (
@@ -163,6 +163,8 @@ def whole(op: str) -> Callable[[Builder, int], int]:
     """A number rounded to an integer of Python's."""
 
     def rule(b: Builder, value: int) -> int:
+        if numbers.kind_of(b, value) is Kind.B1 and op in ("rint", "trunc"):
+            raise Raises("a truth value of NumPy's that is rounded")
         if numbers.kind_of(b, value) in FLOATING:
             value = b.let(op, numbers.to_float(b, value))
         return numbers.to_int(b, value)
