@@ -9,8 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from npcompile.backends.cache import key_of
-from npcompile.backends.cuda.runtime.compiler import cubin_cache
+from npcompile.backends.cache import Cache, key_of, open_cache
 
 SUFFIX = ".loop.cubin"
 OPTIONS = ("--fmad=false", "--std=c++17")
@@ -58,13 +57,18 @@ def version() -> str:
     return f"{major.value}.{minor.value}"
 
 
+@functools.cache
+def cubins() -> Cache:
+    return open_cache()
+
+
 def cached_cubin(source: str, architecture: int) -> bytes:
     """The same as `compile_cubin`, from the disk cache where it is there."""
     key = key_of(source, str(architecture), version(), *OPTIONS)
-    found = cubin_cache().read(key, SUFFIX)
+    found = cubins().read(key, SUFFIX)
     if found is None:
         found = compile_cubin(source, architecture)
-        cubin_cache().write(key, SUFFIX, found)
+        cubins().write(key, SUFFIX, found)
     return found
 
 
