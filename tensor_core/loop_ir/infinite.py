@@ -9,25 +9,29 @@ from npcompile.tensor_core.loop_ir.activity import Activity
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.ops import Let, Load, Store
 
-CHOOSE = ("choose", "maximum", "minimum", "running_maximum", "running_minimum")
+EXTREMES = frozenset(("maximum", "minimum", "running_maximum", "running_minimum"))
 QUOTIENTS = ("divide", "reciprocal", "power", "tan", "arctanh")
 LOGARITHMS = ("log", "log2", "log10", "log1p", "sqrt", "arcsin", "arccos", "arccosh")  # NaN beside where they are real
-OVERFLOWING = ("exp", "exp2", "expm1", "sinh", "cosh")
-INFINITE = frozenset((*QUOTIENTS, *LOGARITHMS, *OVERFLOWING))
+OVERFLOWING = frozenset(("exp", "exp2", "expm1", "sinh", "cosh"))
+INFINITE = frozenset((*QUOTIENTS, *LOGARITHMS))
 
 
 def infinite_values(activity: Activity) -> set[int]:
-    """The values that come from an op of INFINITE, also by way of an array. None where nothing is left out."""
+    """The values that come from such an op, also by way of an array. None where nothing is left out."""
     ops = walk(activity.program.body)
-    if not any(isinstance(op, Let) and op.op in CHOOSE for op in ops):
+    names = {op.op for op in ops if isinstance(op, Let)}
+    if "choose" not in names and names.isdisjoint(EXTREMES):
         return set()
+    infinite = INFINITE | (
+        OVERFLOWING if "choose" in names else frozenset()
+    )  # an overflow is unlikely to be what an extreme leaves out
     found: set[int] = set()
     count = -1
     while len(found) > count:
         count = len(found)
         for op in ops:
             match op:
-                case Let(result, name, args) if name in INFINITE or not found.isdisjoint(args):
+                case Let(result, name, args) if name in infinite or not found.isdisjoint(args):
                     found.add(result)
                 case Store(array, _, value) if value in found:
                     found.add(activity.root(array))
