@@ -48,7 +48,12 @@ def with_dtype(args: Arguments, count: int, default: Kind) -> Kind:
 
 def new_array(zeroed: bool) -> Function:
     """`np.zeros(shape, dtype)`, or `np.empty`."""
-    return lambda b, args: indexing.empty(b, sizes_of(b, args[0]), zeroed, with_dtype(args, 1, Kind.F64))
+
+    def make(b: Builder, args: Arguments) -> Abstract:
+        element = with_dtype(args, 1, Kind.F64)
+        return indexing.empty(b, sizes_of(b, args[0]), zeroed, element)
+
+    return make
 
 
 def ones(b: Builder, args: Arguments) -> Abstract:
@@ -59,6 +64,7 @@ def ones(b: Builder, args: Arguments) -> Abstract:
 
 def full(b: Builder, args: Arguments) -> Abstract:
     """`np.full(shape, number, dtype)`."""
+    require_count(args, 2, 3)
     number = value_of(args[1])
     element = with_dtype(args, 2, numbers.numpys_kind_of(b, number))
     number = numbers.stored(b, number, element)
@@ -69,6 +75,7 @@ def like(zeroed: bool) -> Function:
     """`np.zeros_like(x, dtype)`, or `np.empty_like`."""
 
     def make(b: Builder, args: Arguments) -> Abstract:
+        require_count(args, 1, 2)
         kind = in_order(b, array := value_of(args[0]))
         return indexing.empty(b, shape_of(b, array), zeroed, with_dtype(args, 1, kind.element))
 
@@ -76,6 +83,7 @@ def like(zeroed: bool) -> Function:
 
 
 def ones_like(b: Builder, args: Arguments) -> Abstract:
+    require_count(args, 1, 2)
     kind = in_order(b, array := value_of(args[0]))
     element = with_dtype(args, 1, kind.element)
     return filled(b, indexing.empty(b, shape_of(b, array), False, element).value, b.constant(1))

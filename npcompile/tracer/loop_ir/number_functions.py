@@ -216,7 +216,10 @@ def of_row(op: Op) -> Function:
     """A function of float64 that the op table has, of numbers that are converted to these: its primitives one after another."""
 
     def rule(b: Builder, values: list[int]) -> int:
-        values = operands(b, op.numpy, values)
+        is_ufunc = isinstance(op.numpy, np.ufunc)
+        if op.name in ROWS and len(values) != ROWS[op.name].arity:
+            raise Unsupported(f"a call with {len(values)} arguments")
+        values = operands(b, op.numpy, values) if is_ufunc else [numbers.as_f64(b, value) for value in values]
         kinds = [numbers.kind_of(b, value) for value in values]
         if not all(kind in FLOATING for kind in kinds):
             raise Unsupported(f"{op.name} of integers")
