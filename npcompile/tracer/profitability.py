@@ -35,7 +35,7 @@ MOST_CALLS = 3 * MANY
 BETTER = 0.95  # of the plain time: a larger share may be noise, and the user's own code costs nothing to enter
 SURELY_BETTER = 0.85  # the same after MANY calls: what is not sure yet costs little either way
 CLEAR = 1.4  # times as long: a smaller difference may be noise
-SLICE = 5e-3  # seconds of work: the system gives the processor to others for about as long, and to longer calls always
+SLICE = 2e-3  # seconds of work: the system gives the processor to others for about as long, and to longer calls always
 GROWN = 4.0  # times as long as before: the arguments are others
 SURE = 0.05  # seconds of a whole graph: its arrays are so large that NumPy's temporaries may not fit into memory
 PER_NATIVE = 300.0  # seconds that Python may take for one of a compiled loop
@@ -60,6 +60,7 @@ class Times:
     plain: list[float] = field(default_factory=list)
     calls: int = 0  # that were measured
     last: int = 0  # the latest call of its kind, counted among those of all kinds
+    was_plain: bool = False  # did the latest call run as it is, and does not count? It is not made again at once
     may_ask: bool = False  # is a plain call short enough to find out?
     parts: Parts | None = None  # of the function, while these are compared
     knows_parts: bool = False
@@ -117,9 +118,13 @@ class Usage:
         self.used = None if OF_THREAD is None else getrusage(OF_THREAD)
 
     def is_disturbed(self) -> bool:
-        """Was something compiled since, or a call measured, or a short call interrupted by other programs?"""
-        if Disturbances.number != self.number or self.used is None:
-            return Disturbances.number != self.number
+        """Was something compiled since, or a call measured?"""
+        return Disturbances.number != self.number
+
+    def is_interrupted(self) -> bool:
+        """Did other programs get the processor in a short call?"""
+        if self.used is None:
+            return False
         now, before = getrusage(OF_THREAD), self.used  # type: ignore[arg-type]
         seconds = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
         return now.ru_nivcsw != before.ru_nivcsw and seconds < SLICE
@@ -139,6 +144,7 @@ class Trial:
     is_due: bool = False  # is what the entry enters to be chosen again? Something was compiled, or enough calls were made
     is_cold: bool = True  # does it run as it is so far, whatever the arguments?
     patience: int = PATIENCE  # calls in a row that may be disturbed
+    interruptions: int = 0  # calls that did not count since the latest verdict, as other programs got the processor
     longer: int = 0  # calls in a row that took much longer than before
     between: int = FEWEST  # calls from one that is timed again to the next
     calls: int = 0  # that came here
@@ -184,7 +190,9 @@ class Trial:
             took = perf_counter() - began
         finally:
             self.is_running = False
-        is_disturbed = usage.is_disturbed()
+        is_interrupted = usage.is_interrupted() and self.interruptions < PATIENCE
+        self.interruptions += is_interrupted
+        is_disturbed = is_interrupted or usage.is_disturbed()
         self.patience = self.patience - 1 if is_disturbed else PATIENCE
         return result, math.inf if is_disturbed and self.patience >= 0 else took
 
@@ -253,10 +261,12 @@ class Trial:
         function, times.calls = self.function, times.calls + 1
         if times.parts is not None:
             result, took = self.compare_parts(times, times.parts, state)
-        elif times.may_ask and len(times.plain) < len(times.compiled):
+        elif times.may_ask and not times.was_plain and len(times.plain) < len(times.compiled):
             result, took = self.timed(function.plain, state)
+            times.was_plain = took == math.inf
             times.plain += [max(took - self.around_plain, 1e-9)] * (took < math.inf)
         elif times.calls == 1 or times.may_ask:
+            times.was_plain = False
             result, took = self.timed(function.dispatch, state)
             times.compiled += [took + overheads()[0]] * (took < math.inf and times.may_ask)
         else:
@@ -304,7 +314,7 @@ class Trial:
             return
         calls = calls_between(min(min(times.plain or times.compiled, default=BETWEEN) for times in used.values()))
         with function.lock:
-            self.is_aside, self.longer = not compiled, 0
+            self.is_aside, self.longer, self.interruptions = not compiled, 0, 0
             if not compiled:
                 self.between = calls
                 function.current.step_aside(calls)

@@ -601,6 +601,18 @@ def test_long_calls_count_whoever_gets_the_processor_meanwhile(monkeypatch):
     assert times.plain
 
 
+def test_plain_calls_that_do_not_count_alternate_with_compiled_ones(monkeypatch):
+    clock = Clock(monkeypatch, lambda state, is_plain: np.inf if is_plain else 1e-3)
+
+    @npc.compile
+    def scaled(x):
+        return x * 2 + 1
+
+    called(scaled, 12)
+    assert PLAIN in clock.ways
+    assert all((a, b) != (PLAIN, PLAIN) for a, b in zip(clock.ways, clock.ways[1:]))
+
+
 def test_a_disturbed_call_is_not_taken_for_a_longer_one(monkeypatch, plain_is_quick):
     @npc.compile
     def scaled(x):
