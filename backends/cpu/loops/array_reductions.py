@@ -32,6 +32,7 @@ from npcompile.backends.cpu.loops.folds import FOLD_OPS, NEEDS_SOME, SUMS, fold,
 from npcompile.backends.cpu.loops.nests import Function, Nest, dense_strides, known_product, with_narrow_rows
 from npcompile.backends.cpu.loops.reduction_vectors import (
     INTEGERS,
+    any_vector_text,
     has_blocks,
     in_blocks,
     lanes_of,
@@ -361,7 +362,7 @@ def in_lanes(name: str, nest: Nest, value: str, dtype: np.dtype, start: str, spa
         *lanes_of(nest, body, f"elements[lane] = {value};", str(LANES)),
         f"const npc_places is_new = (npc_places){{{numbers}}} >= ({integer})(at - first);",
         "const npc_vector now = (npc_vector)((*(npc_places*)elements & is_new) | ((npc_places)none & ~is_new));",
-        f"all = {vector_text(name)};",
+        f"all = {any_vector_text(name)};",
         "}",
         *[f"for (int lane = 0; lane < {LANES}; lane++) bad |= outside[lane] != 0;"] * outside,
     ]

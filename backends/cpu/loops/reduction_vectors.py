@@ -68,6 +68,13 @@ def to_first(element: str, last: int) -> str:
     return f"(&{element})".replace(f"i{last} ", "first ")
 
 
+def any_vector_text(name: str) -> str:
+    """The same where it is asked afterwards which of two zeros comes first."""
+    kept = f"((all {'>' if name == 'max' else '<'} now) | (all != all))"
+    joined = f"(npc_vector)(((npc_places)all & {kept}) | ((npc_places)now & ~{kept}))"
+    return joined if name in EXTREMES else vector_text(name)
+
+
 def vector_text(name: str) -> str:
     """C text that combines the vectors `all` and `now`, as `combine_text` does numbers. Of NaN all bits are set, or its own."""
     if name not in EXTREMES:
