@@ -6,7 +6,7 @@ import dis
 import heapq
 import inspect
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -67,6 +67,7 @@ class CodeFacts:
     successors: tuple[tuple[int, ...], ...]  # where control may go next, exceptions aside
     jump_targets: frozenset[int]
     loop_headers: frozenset[int]  # targets of backward jumps
+    regions: dict[int, frozenset[int]] = field(default_factory=dict, compare=False)  # those of headers that were asked for
 
     def nulls(self, entry: int, null_slots: Collection[int] = ()) -> tuple[tuple[int, ...] | None, ...]:
         """The stack slots that are NULL before each instruction reached from `entry`, where exactly `null_slots` are.
@@ -400,6 +401,12 @@ def is_enterable(instructions: tuple[Instruction, ...], state: State | None, ind
 
 def loop_region(facts: CodeFacts, header: int) -> frozenset[int]:
     """The natural loop of a header: what can come back to it without leaving through it."""
+    if header not in facts.regions:
+        facts.regions[header] = natural_loop(facts, header)
+    return facts.regions[header]
+
+
+def natural_loop(facts: CodeFacts, header: int) -> frozenset[int]:
     before: dict[int, list[int]] = {}
     for index, successors in enumerate(facts.successors):
         if facts.states[index] is not None:
