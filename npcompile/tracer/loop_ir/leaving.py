@@ -34,4 +34,5 @@ def is_after_loops(b: Builder) -> bool:
     headers = b.facts.loop_headers
     if b.aborts or not headers or b.frame.index < max(headers):
         return False
-    return all(max(loop_region(b.facts, header)) < b.frame.index for header in headers)
+    regions = [loop_region(b.facts, header) for header in headers]
+    return not any(b.frame.index in region for region in regions) and max(map(max, regions)) < b.frame.index
