@@ -25,11 +25,13 @@ from npcompile.switch import may_compile
 from npcompile.tensor_core.loop_ir.activity import activity_of
 from npcompile.tensor_core.loop_ir.adjoint import gradient, is_floating
 from npcompile.tensor_core.loop_ir.buffers import use_buffers
+from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.memory import take_again
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
-from npcompile.tensor_core.loop_ir.ops import Policy, Program
+from npcompile.tensor_core.loop_ir.ops import Policy, Program, Return
 from npcompile.tensor_core.loop_ir.pipeline import Ran, differentiable, run_passes
-from npcompile.tensor_core.loop_ir.types import F32, Kind, List, Memref, Type, type_of
+from npcompile.tensor_core.loop_ir.states import Use
+from npcompile.tensor_core.loop_ir.types import F32, FLOAT, Kind, List, Memref, Type, type_of
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.entry import plain_function
@@ -60,6 +62,7 @@ class Version:
     passes: tuple[Pass, ...]
     seconds: dict[str, float]
     form: trees.TreeDef | None  # of arguments that are trees
+    gives_pythons: bool = False  # is what is differentiated a number of Python's, where the program gives NumPy's?
     aborts: int = 0  # since it last had a result
 
     def holds(self, function: FunctionType) -> bool:
@@ -110,7 +113,7 @@ class LoopGradients:
     def ended(self, version: Version, found: Any) -> tuple[Any, ...] | None:
         if found is not True:
             version.aborts = 0
-            return found  # type: ignore[no-any-return]
+            return (float(found[0]), *found[1:]) if version.gives_pythons else found  # type: ignore[no-any-return]
         version.aborts += 1
         if version.aborts == MOST_ABORTS:
             self.versions = [each for each in self.versions if each is not version]
@@ -163,11 +166,12 @@ class LoopGradients:
         # What a derivative is taken of is NumPy's: so are the results of eager Tensors.
         given: Any = [np.float64(x) if k in numbers and type(x) is float else x for k, x in enumerate(leaves)]
         given = given if form is None else form.unflatten(given)
-        began = time.perf_counter()
+        began, gives_pythons = time.perf_counter(), False
         try:
             traced, made, ran = differentiated(function, given, numbers, merges=False)
         except NoDerivative:
             traced, made, ran = differentiated(function, given, numbers, merges=True)  # control flow is simpler with fewer types
+            gives_pythons = returned(function, given) == {FLOAT}
         outside = [source.read() for source in traced.inputs]
         if why := why_better_as_graph(traced, [*leaves, *outside]):
             raise Unsupported(why)
@@ -179,7 +183,7 @@ class LoopGradients:
         capture = time.perf_counter() - began
         native = self.compile(made, taken, numbers)
         seconds = {"capture": capture, "compile": native.seconds}
-        return Version(native, made, key, traced.guards, traced.inputs, said_of(ran), seconds, form)
+        return Version(native, made, key, traced.guards, traced.inputs, said_of(ran), seconds, form, gives_pythons)
 
 
 def leaves_of(form: trees.TreeDef | None, k: int) -> range:
@@ -240,6 +244,13 @@ def differentiated(
     ran = run_passes(made)
     take_again(made)
     return traced, made, ran
+
+
+def returned(function: FunctionType, given: Sequence[Any]) -> set[Type | None]:
+    """The types of the numbers that the function returns; None for what is none."""
+    program = trace(function, given, Policy.ABORT).program
+    recipes = [op.value for op in walk(program.body) if isinstance(op, Return)]
+    return {program.types[each.value] if isinstance(each, Use) else None for each in recipes}
 
 
 def written_params(program: Program, count: int) -> list[bool]:

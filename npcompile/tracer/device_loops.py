@@ -126,7 +126,7 @@ class DeviceLoops:
 def device_loops(function: Any, point: Any, state: tuple[Any, ...], of_elements: bool) -> Variant | None:
     """A variant of the Point at the start of a CompiledFunction. None where the loops have no program on the device.
 
-    `of_elements`: None, too, where there are statements about whole arrays in loops, which graphs may do better.
+    `of_elements`: None, too, where all innermost loops hold statements about whole arrays, which graphs may do better.
     """
     began = time.perf_counter()
     try:
@@ -153,7 +153,7 @@ def compiled_loops(function: Any, point: Any, state: Sequence[Any], of_elements:
     (place,) = there
     seen = [x if where is None else shadow(x) for x, where in zip(state, places)]
     traced = trace(function.python, seen, Policy.ABORT)
-    if of_elements and (traced.has_arrays or traced.has_products):
+    if of_elements and (traced.has_arrays or traced.has_products) and not traced.has_element_loops:
         raise Unsupported("statements about whole arrays in loops")
     if any(isinstance(source.read(), np.ndarray) for source in traced.inputs):
         raise Unsupported("an array of the host")

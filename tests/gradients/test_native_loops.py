@@ -235,3 +235,21 @@ def test_what_is_no_native_loop_says_why() -> None:
     transformed = npc.grad(joined)
     assert np.array_equal(transformed(np.ones(3)), np.ones(3))
     assert next(iter(transformed._made.loops.reasons.values())).startswith(f"line {joined.__code__.co_firstlineno + 3}: ")
+
+
+def test_a_result_of_pythons_stays_one() -> None:
+    """Where an array is another one after a loop, programs have NumPy's numbers alone."""
+
+    def f(x, y, n):
+        s, t = 0.0, 1.0
+        for _ in range(x.size):
+            t = np.sqrt(x[0])
+        for _ in range(n):
+            x, y = y, x
+        x[0] = s / t
+        return s
+
+    transformed = npc.value_and_grad(f)
+    value, gradient = transformed(np.ones(3), np.ones(3), 2)
+    assert type(value) is float and value == 0.0 and gradient.tolist() == [0.0, 0.0, 0.0]
+    assert transformed._made.loops.versions

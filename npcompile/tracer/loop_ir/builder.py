@@ -29,7 +29,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 from npcompile.tensor_core.loop_ir.rows import MEANINGS, result_type, sets_flags
 from npcompile.tensor_core.loop_ir.states import Literal, Mode, Slot
 from npcompile.tensor_core.loop_ir.types import BOOL, FLOAT, INT, PYTHON, Scalar, Type
-from npcompile.tracer.bytecode.analysis import CodeFacts
+from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.loop_ir.abstract import Abstract, EnteredErrorState, Key, Unsupported, key_of, leaves, rebuilt, recipe_of
 from npcompile.tracer.loop_ir.sources import Same, Source
 
@@ -114,6 +114,7 @@ class Builder:
     fresh: set[int] = field(default_factory=set)  # arrays that an operation has made, and nobody else refers to
     has_arrays: bool = False  # are there, in loops, statements about whole arrays of a size that is not known here?
     has_products: bool = False  # with matrices?
+    array_loops: set[int] = field(default_factory=set)  # headers of the function's own loops that hold such statements
     has_loops: bool = False  # other ones than over items that are known?
     merges: bool = False  # is a float NumPy's wherever blocks meet? Then there are fewer versions
     start: int = 0  # the state at the beginning, of a program that aborts
@@ -128,6 +129,11 @@ class Builder:
     @property
     def facts(self) -> CodeFacts:
         return self.frame.facts
+
+    def has_element_loops(self, facts: CodeFacts) -> bool:
+        """Are there innermost loops of the function's own that hold no statements about whole arrays?"""
+        headers = facts.loop_headers
+        return any(h not in self.array_loops and loop_region(facts, h) & {*headers} == {h} for h in headers)
 
     # --- names
 

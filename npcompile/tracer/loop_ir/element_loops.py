@@ -141,6 +141,8 @@ class Loops:
     def note_arrays(self, sizes: Sequence[Size]) -> None:
         if any(isinstance(size, Dim) for size in sizes) and self.is_repeated():
             self.b.has_arrays = True
+            *_, own = self.b.frame.chain()
+            self.b.array_loops |= {h for h in own.facts.loop_headers if own.index in loop_region(own.facts, h)}
 
     # --- memory
 

@@ -51,6 +51,7 @@ class Traced:
     inputs: tuple[Source, ...]  # what its last params are: numbers and arrays from outside
     has_arrays: bool = False  # are there statements about whole arrays in loops?
     has_products: bool = False  # of matrices?
+    has_element_loops: bool = False  # are there innermost loops of its own without such statements?
     has_loops: bool = True  # other ones than over items that are known?
 
 
@@ -65,8 +66,8 @@ class Outside(Exception):
 def trace(function: FunctionType, arguments: Sequence[object], policy: Policy = Policy.RESUME, merges: bool = False) -> Traced:
     """The loop IR of `function` for positional arguments of these types, in the stage of blocks. Raises Unsupported.
 
-    A program that aborts may do more: call functions, go over arrays, read numbers and arrays from outside. `merges`: a float is
-    NumPy's wherever control comes from several places. So is then a result that Python would have left its own.
+    A program that aborts may call functions and read numbers and arrays from outside. `merges`: a float is NumPy's wherever
+    control comes from several places.
 
     >>> trace(lambda x, i: x[i] * 2.0, (np.ones(3), 1)).program.params
     [Param(value=0, slot=0), Param(value=1, slot=1)]
@@ -120,7 +121,8 @@ class FrontEnd:
             except Unsupported as error:
                 raise Unsupported(error.reason, error.line or b.at.line) from None
         b.program.body = [Cfg(b.blocks)]
-        return Traced(b.program, tuple(b.names.values()), self.inputs, b.has_arrays, b.has_products, b.has_loops)
+        said = b.has_arrays, b.has_products, b.has_element_loops(entry.facts), b.has_loops
+        return Traced(b.program, tuple(b.names.values()), self.inputs, *said)
 
     def translate(self, b: Builder) -> None:
         """Instructions from where the frame is to the end of the block."""
