@@ -139,7 +139,7 @@ def make_entry(user: types.FunctionType, parameters: Parameters, current: Curren
 def entry_code(code: types.CodeType, parameters: Parameters, handle: Handle, is_switched: bool) -> types.CodeType:
     """The entry's code. Its objects are constants, so that no name of it is looked up in the user's globals."""
     asks_natively = native_question()
-    lines, made = entry_text(parameters, is_switched, asks_natively is not None)
+    lines, made = entry_text(parameters, is_switched, asks_natively is not None, len(code.co_freevars))
     filename = f"{GENERATED}{code.co_qualname} entry, {UNCOUNTED}>"
     linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
     held: dict[Any, Callable[..., Any] | Any] = {
@@ -167,8 +167,12 @@ def native_question() -> Callable[..., Any] | None:
 
 
 @functools.cache
-def entry_text(parameters: Parameters, is_switched: bool, is_native: bool) -> tuple[list[str], types.CodeType]:
-    """Lines in which strings stand for the objects, and their code: the same for all functions of these parameters."""
+def entry_text(parameters: Parameters, is_switched: bool, is_native: bool, free: int) -> tuple[list[str], types.CodeType]:
+    """Lines in which strings stand for the objects, and their code: the same for all functions of these parameters.
+
+    The code has `free` free variables. It reads none, but its frames hold their cells, as CPython assumes where somebody reads
+    `f_locals`.
+    """
     call, ask, found = (f"_{name}{'_' * max(map(len, ('', *parameters.names)))}" for name in ("call", "ask", "found"))
     traced = [f"{call}() is not None", *(f"{ask}({k}) is not None" for k in TOOLS)]
     switched = [
@@ -194,8 +198,14 @@ def entry_text(parameters: Parameters, is_switched: bool, is_native: bool) -> tu
         f"        {call}()",
         "        raise",
     ]
+    if free:
+        cells = ", ".join(f"_cell{k}_{call}" for k in range(free))
+        around = ["def outer():", f"    {cells} = range({free})" if free > 1 else f"    {cells} = None"]
+        lines = [*around, *(f"    {line}" for line in [lines[0], f"    if 0: {cells}", *lines[1:]])]
     source = "\n".join([*lines, ""])
-    (made,) = (c for c in compile(source, GENERATED, "exec").co_consts if isinstance(c, types.CodeType))
+    made = compile(source, GENERATED, "exec")
+    for _ in range(2 if free else 1):
+        (made,) = (c for c in made.co_consts if isinstance(c, types.CodeType))
     return source.splitlines(True), made
 
 
