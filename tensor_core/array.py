@@ -285,8 +285,8 @@ def index_text(base: str, index: BasicIndex) -> str:
             parts.append("0:0")
             continue
         stop = axis.start + axis.step * axis.length
-        ends_before_zero = axis.step < 0 and not (stop >= 0)
-        parts.append(f"{axis.start}:{'' if ends_before_zero else stop}:{axis.step}")
+        end = f"({stop} if {stop} >= 0 else None)" if axis.step < 0 else stop  # -1 would be the last element
+        parts.append(f"{axis.start}:{end}:{axis.step}")
     positions = [i for i, a in enumerate(index.axes) if isinstance(a, AxisSlice)]
     for count, new in enumerate(index.new_axes):
         # A new axis at result position p stands before the kept axis number p - (new axes already placed).

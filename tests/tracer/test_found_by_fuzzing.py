@@ -591,3 +591,14 @@ def test_the_largest_of_nothing_is_an_error_on_the_users_line(backend, shape):
     with pytest.raises(ValueError, match="zero-size array to reduction operation maximum") as caught:
         npc.compile(largest_of_ones, backend=backend)(np.zeros(shape))
     assert [entry.name for entry in caught.traceback][1] == "largest_of_ones"
+
+
+def test_a_reversed_part_of_what_a_mask_takes():
+    def program(x, mask):
+        return x[mask][..., -2:0:-2]
+
+    compiled = npc.compile(program, backend="eager")
+    with npc.config.patch(internal_errors="raise"):
+        for x in (np.array([5], np.uint8), np.arange(6.0), np.arange(13)):
+            for mask in (np.zeros(x.size, bool), np.arange(x.size) % 3 != 0):
+                np.testing.assert_array_equal(compiled(x, mask), program(x, mask))
