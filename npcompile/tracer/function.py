@@ -51,7 +51,7 @@ from npcompile.tracer.ending import Ending, is_user_function, repeated, why_spli
 from npcompile.tracer.entry import Current, as_found, compiled_function, handing_on, make_entry, plain_function
 from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
 from npcompile.tracer.frame import Frame, Outcome, Return
-from npcompile.tracer.made_anew import are_compared
+from npcompile.tracer.made_anew import are_compared, compared_text
 from npcompile.tracer.on_host import Place, Touched, are_any_on_device, natively
 from npcompile.tracer.point import Point, drive
 from npcompile.tracer.profitability import Trial
@@ -293,7 +293,7 @@ class CompiledFunction:
 
     def stand_in(self, code: types.CodeType, namespace: dict[str, Any], defaults: tuple[Any, ...]) -> types.FunctionType:
         """The function that is compiled for all which are made of these parts alone."""
-        key = code, id(namespace), repr(defaults)
+        key = code, id(namespace), tuple(map(compared_text, defaults))
         if key not in self.stand_ins:
             self.stand_ins[key] = types.FunctionType(code, namespace, argdefs=defaults or None)
         return self.stand_ins[key]

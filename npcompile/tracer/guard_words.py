@@ -69,8 +69,16 @@ def label(value: Any) -> str:
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     if isinstance(name, str):
         return name
-    is_short = isinstance(value, PLAIN) and len(text := repr(value)) <= 40
+    is_short = isinstance(value, PLAIN) and len(text := text_of_value(value)) <= 40
     return text if is_short else f"a {type(value).__qualname__}"
+
+
+def text_of_value(value: Any) -> str:
+    """Its `repr`, where that has one: of integers of thousands of digits Python has none, and a class may have its own."""
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  (of the user's code, which asked for no text)
+        return f"a {type(value).__qualname__}"
 
 
 def counted_items(symbol: str, length: int) -> str:

@@ -15,6 +15,7 @@ from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.decisions import Restart
 from npcompile.tracer.frame import Frame
+from npcompile.tracer.made_anew import compared_text
 from npcompile.tracer.values import (
     Cell,
     Constant,
@@ -292,7 +293,8 @@ def is_equal(a: Any, b: Any) -> bool:
     match a, b:
         case Constant(), Constant():
             x, y = a.value, b.value
-            return x is y or (type(x) is type(y) and isinstance(x, (int, float, str, bytes)) and repr(x) == repr(y))
+            is_plain = type(x) is type(y) and isinstance(x, (int, float, str, bytes))
+            return x is y or is_plain and compared_text(x) == compared_text(y)
         case Dim(), Dim():
             return same(a, b)
         case (Number(), Number()) | (Integer(), Integer()):

@@ -108,6 +108,11 @@ def are_compared(values: tuple[Any, ...]) -> bool:
     return all(type(v) in COMPARED for v in values)
 
 
+def compared_text(value: Any) -> str:
+    """Text that two values share where they are the same. Of integers with thousands of digits there is no other."""
+    return hex(value) if type(value) is int else repr(value)
+
+
 def are_alike(one: Any, other: Any) -> bool:
     if one is other:
         return True
@@ -115,7 +120,7 @@ def are_alike(one: Any, other: Any) -> bool:
     if kind is not type(other):
         return False
     if kind in COMPARED:
-        return repr(one) == repr(other)  # which tells signed zeros apart, and takes one NaN for another
+        return compared_text(one) == compared_text(other)  # which tells signed zeros apart, and takes one NaN for another
     if kind is tuple:
         return len(one) == len(other) and all(map(are_alike, one, other))
     if kind is dict:

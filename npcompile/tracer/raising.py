@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from npcompile.tensor_core.meta import Decline
+from npcompile.tracer.guard_words import text_of_value
 from npcompile.tracer.values import Constant, ExceptionValue, Sequence, TracebackValue
 
 # Their constructors look at more than the number of arguments.
@@ -19,7 +20,7 @@ class Raises(Decline):
     """What captured code raises here. Where no handler of the program is in sight, it declines as any other."""
 
     def __init__(self, value: ExceptionValue, reason: str = ""):
-        arguments = ", ".join(repr(a.value) if isinstance(a, Constant) else "..." for a in value.arguments)
+        arguments = ", ".join(text_of_value(a.value) if isinstance(a, Constant) else "..." for a in value.arguments)
         super().__init__(reason or f"{value.kind.__qualname__}({arguments}) is raised")
         self.value = value
 

@@ -54,7 +54,7 @@ from npcompile.tensor_core.source import (
 )
 from npcompile.tracer.assumptions import FIXED_VALUES
 from npcompile.tracer.guard_text import text_of
-from npcompile.tracer.guard_words import spoken
+from npcompile.tracer.guard_words import spoken, text_of_value
 from npcompile.tracer.integer_guards import name_fixed
 from npcompile.tracer.made_anew import IS_OF_PYTHON
 from npcompile.tracer.variant import Variant
@@ -341,5 +341,5 @@ def whole(source: Source) -> Iterator[Source]:
 
 
 def shortened(value: Any) -> str:
-    text = value.__qualname__ if isinstance(value, type) else repr(value)
+    text = value.__qualname__ if isinstance(value, type) else text_of_value(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
