@@ -80,10 +80,13 @@ class LoopGradients:
     compile: CompileGradient
     versions: list[Version] = field(default_factory=list)
     reasons: dict[Key, str] = field(default_factory=dict)  # why there is none
+    left: set[CodeType] = field(default_factory=set)  # of which there is none, whatever the arguments
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, function: FunctionType, args: Sequence[Any]) -> tuple[Any, ...] | None:
         """(value, gradient of each of `argnums`), or None."""
+        if function.__code__ in self.left:
+            return None
         if all(type(x) in PLAIN for x in args):
             return self.of_leaves(function, args, args, None)
         leaves, form = trees.flatten(tuple(args))
@@ -117,7 +120,8 @@ class LoopGradients:
         version.aborts += 1
         if version.aborts == MOST_ABORTS:
             self.versions = [each for each in self.versions if each is not version]
-            self.reasons[version.key[0], ()] = "its calls end where Python goes on"
+            self.left.add(version.key[0])
+            self.reasons[version.key] = "its calls end where Python goes on"
         return None
 
     def new(
@@ -125,7 +129,7 @@ class LoopGradients:
     ) -> Version | None:
         """A program for arguments that none is for. None where there is none, or the program that there is refused them."""
         key = (function.__code__, (form, *(type_of(x) or type(x) for x in leaves)))
-        if key in self.reasons or (key[0], ()) in self.reasons or not may_compile():
+        if key in self.reasons or not may_compile():
             return None
         with self.lock:
             if len(self.versions) >= config.recompile_limit:
@@ -153,6 +157,7 @@ class LoopGradients:
     def made(self, function: FunctionType, args: Sequence[Any], leaves: Sequence[Any], key: Key) -> Version:
         """Raises Unsupported, of the front end or a backend, or NoDerivative."""
         if not has_loops(function):
+            self.left.add(key[0])
             raise Unsupported("no loop")
         form = key[1][0]
         assert form is None or isinstance(form, trees.TreeDef)

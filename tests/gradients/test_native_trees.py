@@ -143,3 +143,14 @@ def sum_of(p):
 def test_a_part_that_is_none() -> None:
     (found, *_), reasons = answers(with_none, ([1.5, None], X), 0)
     assert found == pytest.approx(1.5 * X.sum()) and not reasons
+
+
+def test_trees_of_what_has_no_loops_are_not_taken_apart_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def loss(p, x):
+        return np.sum((x * p["w"] + p["b"]) ** 2)
+
+    p, x = {"w": np.full(3, 0.5), "b": np.zeros(3)}, np.arange(3.0)
+    gradient = npc.grad(loss)
+    gradient(p, x)
+    monkeypatch.setattr("npcompile.loop_gradients.trees.flatten", None)
+    assert gradient._made.loops(loss, (p, x)) is None
