@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npcompile.tensor_core.op import Cost, Parts, Silent, Value
+from npcompile.tensor_core.op import Cost, Parts, Value
 from npcompile.tensor_core.ops.elementwise import elementwise
 
 
@@ -38,7 +38,6 @@ elementwise(
     inexact="FD",
     cost=Cost.MODERATE,
     chooses=True,
-    silent=Silent.ALWAYS,  # as all that only derivatives have
 )
 elementwise(
     zero_or_divide,
@@ -48,5 +47,4 @@ elementwise(
     inexact="FD",
     cost=Cost.DIVISION,
     chooses=True,
-    silent=Silent.ALWAYS,  # as all that only derivatives have
 )

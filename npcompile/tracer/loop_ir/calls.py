@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, Mapping
 from types import EllipsisType, ModuleType
 from typing import Final
 
@@ -130,7 +131,7 @@ def dot(b: Builder, args: Arguments) -> Abstract:
     return matmul(b, *args)
 
 
-FUNCTIONS: Final[dict[Named, Function]] = {
+OWN: Final[dict[Named, Function]] = {
     range: make_range,
     enumerate: enumerate_,
     zip: zip_,
@@ -140,8 +141,8 @@ FUNCTIONS: Final[dict[Named, Function]] = {
     np.empty: filling.new_array(False),
     np.zeros: filling.new_array(True),
     np.dot: dot,
-    **OF_NUMBERS,
 }
+FUNCTIONS: Final[Mapping[Named, Function]] = ChainMap(OWN, OF_NUMBERS)  # rows may be added to the second later
 
 # Where execution can be resumed: statements make these arrays elsewhere.
 OF_NEW_ARRAYS: Final[dict[Named, Function]] = {

@@ -33,6 +33,8 @@ NOT_DRAWN = {
     "_makearray": "gives a function of NumPy's own: functions of numpy.linalg that use it are drawn",
     "_quantile": "NumPy's own code hands it a copy that it may sort: test_quantiles.py draws what calls it",
     "_quantile_is_valid": "its truth is asked, in np.quantile alone",
+    "zero_or_multiply": "a row that derivatives have, no function of NumPy's",
+    "zero_or_divide": "the same",
     "_median_nancheck": "it may change the result that NumPy's own code hands it: np.median is drawn in test_quantiles.py",
 }
 
