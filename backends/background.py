@@ -52,7 +52,7 @@ class Job(Generic[SomeWork, Made]):
     """What a process makes beside the program, and ends with it. At most MOST are at work, others wait for these.
 
     No thread waits for it: a process that ever had two takes glibc's locks and atomic operations in each `malloc` from then on,
-    which costs a call of a C++ library 4 to 10 %. Whoever asks `is_alive` looks.
+    in others' C++ libraries too. Whoever asks `is_alive` looks.
     """
 
     def __init__(self, begin: Callable[[], SomeWork], finish: Callable[[SomeWork], Made]):

@@ -109,7 +109,7 @@ def are_compared(values: tuple[Any, ...]) -> bool:
 
 
 def compared_text(value: Any) -> str:
-    """Text that two values share where they are the same. Of integers with thousands of digits there is no other."""
+    """Equal for values that are the same. Integers are hexadecimal: Python writes no more than 4,300 decimal digits."""
     return hex(value) if type(value) is int else repr(value)
 
 
