@@ -16,7 +16,7 @@ OPTIONS = ("--fmad=false", "--std=c++17")
 
 
 class NoNvrtc(Exception):
-    """There is no NVRTC: neither a wheel of it nor a library of the system."""
+    """NVRTC is not installed, neither as a wheel nor as a library of the system."""
 
 
 class Refused(Exception):

@@ -39,7 +39,7 @@ def compared(b: Builder, symbol: str, left: Abstract, right: Abstract) -> Abstra
     other = left if names[0] is None else right
     kind = b.type(other.value) if isinstance(other, Value) else None
     if None in names and "int" in names:
-        raise Unsupported("a comparison with an integer that is no word")
+        raise Unsupported("a comparison with an integer of more than 64 bits")
     if None in names and (not isinstance(kind, Scalar) or kind.is_numpys and "None" not in names):
         raise Unsupported("a comparison of an object with an array, or a number of NumPy's with a string")
     return Value(b.constant((names[0] == names[1]) is (symbol == "==")))
