@@ -53,6 +53,7 @@ from npcompile.tensors import (
 )
 from npcompile.tracer.variant import GraphBreakError
 from npcompile.transforms import checkpoint, custom_gradient, grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
+from npcompile.trees import register_tree_node
 from npcompile.vectorized import Vectorized, vectorize
 from npcompile.wrapped import wrap_numpy
 
@@ -110,6 +111,7 @@ __all__ = [
     "randn",
     "randn_like",
     "register_backend",
+    "register_tree_node",
     "relu",
     "reset",
     "run_only",

@@ -295,20 +295,35 @@ def vmap(function: Function, options: dict[str, Any], args: Arguments, kwargs: K
     results = [trees.flatten(function(*example, **kwargs)) for example in examples(options["in_axes"], args)]
     if not results:
         raise NotPossible("there is no example to call it for")
-    axis = options["out_axes"]
-    return results[0][1].unflatten([np.stack(column, axis) for column in zip(*(leaves for leaves, _ in results), strict=True)])
+    treedef, columns = results[0][1], zip(*(leaves for leaves, _ in results), strict=True)
+    axes = spread(treedef, options["out_axes"], "out_axes")
+    return treedef.unflatten([joined(column, axis) for column, axis in zip(columns, axes)])
+
+
+def joined(column: Sequence[Any], axis: int | None) -> Any:
+    if axis is not None:
+        return np.stack(column, axis)
+    if any(not np.array_equal(each, column[0], equal_nan=True) for each in column[1:]):
+        raise NotPossible("out_axes is None for a result that is not the same for all examples", ValueError)
+    return column[0]
 
 
 def examples(in_axes: Any, args: Arguments) -> Iterator[Arguments]:
-    axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
-    flat = [(trees.flatten(x), axis) for x, axis in zip(args, axes)]
-    mapped = [(np.shape(leaf), axis) for (leaves, _), axis in flat if axis is not None for leaf in leaves]
+    leaves, treedef = trees.flatten(args)
+    axes = spread(treedef, in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args), "in_axes")
+    mapped = [(np.shape(leaf), axis) for leaf, axis in zip(leaves, axes) if axis is not None]
     sizes = {shape[axis] for shape, axis in mapped if -len(shape) <= axis < len(shape)}
-    if len(axes) != len(args) or len(sizes) != 1 or any(not -len(shape) <= axis < len(shape) for shape, axis in mapped):
+    if len(sizes) != 1 or any(not -len(shape) <= axis < len(shape) for shape, axis in mapped):
         raise NotPossible("in_axes has one axis for each positional argument, and all mapped axes have one size", ValueError)
     for k in range(sizes.pop()):
-        yield tuple(treedef.unflatten([leaf if axis is None else taken(leaf, axis, k) for leaf in leaves])
-                    for (leaves, treedef), axis in flat)  # fmt: skip
+        yield treedef.unflatten([leaf if axis is None else taken(leaf, axis, k) for leaf, axis in zip(leaves, axes)])
+
+
+def spread(treedef: trees.TreeDef, axes: Any, name: str) -> list[int | None]:
+    try:
+        return treedef.spread(axes, name)
+    except ValueError as found:
+        raise NotPossible(str(found), ValueError) from None
 
 
 def taken(leaf: Any, axis: int, k: int) -> Any:

@@ -14,6 +14,7 @@ from operator import index
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from npcompile import trees
 from npcompile.backends.registry import FloatingPointSignal
 from npcompile.call_arguments import all_arguments, copied, signature
 from npcompile.compiler import caller, captured, compiled_function, original
@@ -140,6 +141,9 @@ class TransformedFunction(Transform):
     def _without_capture(self, error: GraphBreakError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result on eager Tensors; else what the function raises by itself, or why there is none."""
         message = self._why(error)
+        if error.why is not None and error.why.misuse is not None:  # no result elsewhere either
+            self._raise_plainly(args, kwargs)
+            raise break_error(message, error.why) from None
         try:
             result = EAGER[self.kind](self.function, self.options, args, kwargs)
         except NotPossible as found:
@@ -153,11 +157,15 @@ class TransformedFunction(Transform):
             self._made.eager.add(signature(args))
             self._tell(error, message)
             return result
+        self._raise_plainly(args, kwargs)
+        raise break_error(message, error.why) from None
+
+    def _raise_plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raise what the function raises by itself, if anything."""
         try:  # noqa: SIM105  (`suppress` takes the user's groups of exceptions apart, since Python 3.12)
             self._run_plainly(args, kwargs)
         except NotPossible:
             pass
-        raise break_error(message, error.why) from None
 
     def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
@@ -229,10 +237,7 @@ class WithinEntry(Transform):
         assert outer is not None
         if "unchecked" not in self.options and (error is None or isinstance(error, (FloatingPointSignal, Unexpected))):
             return outer._report(args, kwargs)
-        try:  # noqa: SIM105  (as above)
-            outer._run_plainly(args, kwargs)  # an index out of bounds, or a singular matrix: raised on the user's line
-        except NotPossible:
-            pass
+        outer._raise_plainly(args, kwargs)  # an index out of bounds, or a singular matrix: raised on the user's line
         if error is not None:
             raise error
         return outer._eagerly(args, kwargs)  # it was in a branch that no example takes
@@ -332,9 +337,19 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         Takes and returns arrays or trees of them.
     in_axes
         The axis of each argument that counts the items, None for an argument that is the same for all: one for every
-        argument, or a sequence with one per positional argument. Every leaf of an argument has the same axis.
+        argument, or a sequence with one per positional argument. For an argument that is a tree it may be a tree of axes
+        like it, which may end earlier: an axis in the place of a container is that of all its leaves.
     out_axes
-        Where that axis is in the results.
+        Where that axis is in the results: one for all, or a tree of axes like the result, which may end earlier. None for
+        a result that is the same for all examples, and is given once.
+
+    Raises
+    ------
+    TypeError
+        Where an axis is no integer and not None.
+    ValueError, GraphBreakError
+        When called: sizes of mapped axes that differ, an axis that an array does not have, a tree of axes unlike the
+        argument or the result.
 
     Notes
     -----
@@ -346,8 +361,20 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
     >>> vmap(np.dot)(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([1., 4.])
     """
-    axes = tuple(in_axes) if isinstance(in_axes, (list, tuple)) else in_axes
-    return TransformedFunction("vmap", function, {"in_axes": axes, "out_axes": out_axes})
+    given = tuple(in_axes) if isinstance(in_axes, (list, tuple)) else in_axes
+    options = {"in_axes": axes(given, "in_axes"), "out_axes": axes(out_axes, "out_axes")}
+    return TransformedFunction("vmap", function, options)
+
+
+def axes(given: Any, name: str) -> Any:
+    """The same tree with integers. TypeError where a leaf is none, and not None."""
+    if given is None:
+        return None
+    leaves, treedef = trees.flatten(given)
+    for leaf in leaves:
+        if not isinstance(leaf, SupportsIndex):
+            raise TypeError(f"{name} has integers and None, alone or in a tree, not {leaf!r}")
+    return treedef.unflatten([index(leaf) for leaf in leaves])
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:

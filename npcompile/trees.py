@@ -82,10 +82,24 @@ class TreeDef:
             for key, child in self.children:
                 yield from child._leaves_of(parts[key], path + kind.step(key))
 
+    def spread(self, prefix: Any, name: str = "prefix") -> list[Any]:
+        """For each leaf the leaf of `prefix` above it.
+
+        `prefix` is a tree like this one that may end earlier: what stands in the place of a container, None too, is for all
+        leaves of it. ValueError, which calls it `name`, says where the two differ.
+        """
+        kind = kind_of(prefix)
+        if kind is None:
+            return [prefix] * self.size
+        parts = kind.parts(prefix)
+        if type(prefix) is not self.type or parts.keys() != {key for key, _ in self.children}:
+            raise ValueError(f"{name} is {described(prefix)} where {self} is expected")
+        return [leaf for key, child in self.children for leaf in child.spread(parts[key], name + kind.step(key))]
+
     def __str__(self) -> str:
         if self.type is None:
             return "a leaf"
-        return "None" if self.kind is None else f"a {self.type.__name__} of {len(self.children)}"
+        return "None" if self.type is type(None) else f"a {self.type.__name__} of {len(self.children)}"
 
 
 LEAF = TreeDef(None)
@@ -96,7 +110,7 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     """The leaves of `tree`, depth first, and the TreeDef whose `unflatten` makes a tree of such leaves again.
 
     Containers are tuples, named tuples, lists, dicts (in the order of their keys' insertion; OrderedDict and defaultdict
-    too) and instances of dataclasses. None holds no leaf. Everything else is a leaf.
+    too), instances of dataclasses and of classes given to `register_tree_node`. None holds no leaf. Everything else is a leaf.
 
     A dataclass's fields are its parts, except those with `metadata={"static": True}`, which stay as they are. It is put
     together again without its `__init__` and `__post_init__`.
@@ -132,6 +146,65 @@ def described(tree: Any) -> str:
     kind = kind_of(tree)
     name = type(tree).__name__
     return "None" if tree is None else f"a leaf ({name})" if kind is None else f"a {name} of {len(kind.parts(tree))}"
+
+
+def register_tree_node(
+    cls: type, flatten: Callable[[Any], tuple[Sequence[Any], Any]], unflatten: Callable[[Any, tuple[Any, ...]], Any]
+) -> None:
+    """Let instances of `cls` be containers, whose parts transforms and control flow see.
+
+    Parameters
+    ----------
+    cls
+        The class itself: instances of subclasses stay leaves.
+    flatten
+        Gives `(parts, static)` of an instance: a sequence of trees, and what else it is made of, which can be compared by
+        `==` and is the same in trees that are alike.
+    unflatten
+        Gives an instance of `static` and a tuple of parts. They may be anything, so it should not look at them.
+
+    Raises
+    ------
+    TypeError
+        Where `cls` is no class.
+    ValueError
+        Where its instances are containers already.
+
+    Notes
+    -----
+    The meaning is that of JAX's `register_pytree_node`. Compiled code calls both functions while it is captured.
+
+    Examples
+    --------
+    >>> class Pair:
+    ...     def __init__(self, x, y):
+    ...         self.x, self.y = x, y
+    >>> register_tree_node(Pair, lambda pair: ((pair.x, pair.y), None), lambda _, parts: Pair(*parts))
+    >>> flatten(Pair(1.0, 2.0))[0]
+    [1.0, 2.0]
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"register_tree_node takes a class, not {cls!r}")
+    if cls in KINDS or dataclasses.is_dataclass(cls) or issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        raise ValueError(f"instances of {cls.__qualname__} are containers already")
+    REGISTERED[cls] = Functions(flatten, unflatten)
+    KINDS[cls] = Kind(
+        lambda tree: by_index(flatten(tree)[0]),
+        lambda d, parts: unflatten(d.fixed, tuple(parts.values())),
+        lambda key: f"<part {key}>",
+        fixed=lambda tree: flatten(tree)[1],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """What a user gave for a class."""
+
+    flatten: Callable[[Any], tuple[Sequence[Any], Any]]
+    unflatten: Callable[[Any, tuple[Any, ...]], Any]
+
+
+REGISTERED: dict[type, Functions] = {}
 
 
 # --- the kinds of containers

@@ -19,8 +19,8 @@ from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.tensor import Tensor
-from npcompile.tracer.arrays.control import arrays_of, leaf_array, rebuilt, same_form, scalar
-from npcompile.tracer.arrays.transformed import Tree
+from npcompile.tracer.arrays.control import arrays_of, leaf_array, rebuilt, scalar
+from npcompile.tracer.arrays.trees import Tree
 from npcompile.tracer.frame import BodyDeclined, Frame, Jump
 from npcompile.tracer.python import operators
 from npcompile.tracer.python.arithmetic import plain_number
@@ -206,7 +206,7 @@ class Loop:
 
     def leaves(self, name: str, tree: Tree, value: Any) -> list[Array]:
         made = Tree.of(self.frame, value)
-        if not same_form(made.form, tree.form):
+        if not made.is_like(tree):
             raise Decline(f"a long loop changes the form of {name!r}")
         return [leaf_array(self.frame, leaf) for leaf in made.leaves]
 

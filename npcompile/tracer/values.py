@@ -484,12 +484,53 @@ def describe(value: Any) -> str:
             raise LookedAt(index)
         case Converted():
             return f"a {value.kind.__name__} made of array data"
-        case Opaque():
-            return f"an object of type {type(value.example).__qualname__}"
         case Array():
             return "the value of a NumPy scalar" if not value.meta.boxed else "the value of an array"
+        case Constant(None):
+            return "None"
+        case Opaque(example=known) | Constant(known) | Lazy(example=known):
+            return of_type(type(known))
+        case Sequence(kind=kind) | Record(kind=kind) | Partial(kind=kind) | ExceptionValue(kind=kind) | PythonNumber(kind=kind):
+            return of_type(kind)
+        case SetValue():
+            return of_type(type(value.items))
+        case Iterator():
+            return "a generator" if isinstance(value, Generator) else "an iterator"
         case _:
-            return f"a {type(value).__name__}"
+            return WORDS.get(type(value)) or f"a {type(value).__name__.lower()}"
+
+
+def of_type(kind: type) -> str:
+    if kind.__module__ != "builtins":
+        return f"an object of type {kind.__qualname__}"
+    return f"{'an' if kind.__name__[0] in 'aeiou' else 'a'} {kind.__name__}"
+
+
+# What messages call a value that has no Python type of its own here.
+WORDS: dict[type, str] = {
+    OutsideMapping: "a dict",
+    Mapping: "a dict",
+    DictView: "a view of a dict",
+    Deque: "an object of type deque",
+    Super: "super()",
+    Text: "a str",
+    Comparison: "a bool",
+    Truth: "the truth of an array",
+    SliceValue: "a slice",
+    RangeValue: "a range",
+    Closure: "a function",
+    Method: "a method",
+    ArrayMethod: "a method of an array",
+    ArrayFlags: "the flags of an array",
+    ArrayFlat: "the flat iterator of an array",
+    TensorValue: "a Tensor",
+    TensorMethod: "a method of a Tensor",
+    Transform: "a transformed function",
+    ErrorState: "np.errstate",
+    GradMode: "no_grad or enable_grad",
+    ContextExit: "the end of a with block",
+    TracebackValue: "a traceback",
+}
 
 
 def require_known(*operands: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -264,6 +265,87 @@ def test_trees_in_batches() -> None:
 
     found = npc.vmap(function, (0, None))({"x": X, "y": X[:, :2]}, 3.0)
     assert_alike(found, [3 * X, {"sum": X[:, :2].sum(1)}])
+
+
+class Layer(NamedTuple):
+    weight: Any
+    bias: Any
+
+
+@dataclasses.dataclass
+class Layers:
+    first: Layer
+    scale: Any
+
+
+def halved(layer: Any, scale: Any) -> Any:
+    steps = 0.0
+    while layer.weight.sum() > 1:
+        layer, steps = Layer(layer.weight * 0.5, layer.bias), steps + scale
+    return {"steps": steps, "all": (layer.weight, layer.bias)}
+
+
+def test_trees_of_axes() -> None:
+    tree, axes = Layers(Layer(X, 2.0), X[0]), Layers(Layer(0, None), None)
+    expected = np.stack([row * 2.0 + X[0] for row in X])
+    assert_alike(npc.vmap(lambda t: t.first.weight * t.first.bias + t.scale, (axes,))(tree), expected)
+
+    def inside(x: Any) -> Any:
+        return npc.vmap(lambda d, s: (d["x"] * s, s), ({"x": 1}, None), (0, None))({"x": x}, 3.0)
+
+    assert_alike(npc.compile(inside)(X), (X.T * 3.0, 3.0))
+    out = {"steps": 0, "all": (1, None)}
+    each = [halved(Layer(np.abs(row), 7.0), 1.0) for row in X]  # runs example by example: data decides how often
+    found = npc.vmap(halved, (Layer(0, None), None), out)(Layer(np.abs(X), 7.0), 1.0)
+    steps, weights = np.array([e["steps"] for e in each]), np.stack([e["all"][0] for e in each], 1)
+    assert_alike(found, {"steps": steps, "all": (weights, 7.0)})
+
+
+class Segment:
+    """A class whose instances are no containers by themselves."""
+
+    def __init__(self, start: Any, end: Any, name: str):
+        self.start, self.end, self.name = start, end, name
+
+    def length(self) -> Any:
+        return np.sum((self.end - self.start) ** 2)
+
+
+npc.register_tree_node(Segment, lambda s: ((s.start, s.end), s.name), lambda name, parts: Segment(*parts, name))
+
+
+def test_trees_of_registered_classes() -> None:
+    def summed(s: Any) -> Any:
+        total = 0.0
+        for k in range(s.start.size):
+            total += s.start[k] * s.end
+        return total
+
+    def by_hand(x: Any) -> Any:
+        found = npc.grad(Segment.length)(Segment(x, 2.0, "inside"))
+        return found.start * 2, found.end
+
+    given = Segment(X[0], 2.0, "outside")
+    expected = 2 * (X[0] - 2.0), 2 * np.sum(2.0 - X[0])
+    found = npc.grad(Segment.length)(given)
+    assert type(found) is Segment and found.name == "outside"
+    assert_alike((found.start, found.end), expected)
+    assert_alike(npc.compile(by_hand, fullgraph=True)(X[0]), (expected[0] * 2, expected[1]))
+    found = npc.grad(summed)(given)
+    assert_alike((found.start, found.end), (np.full(3, 2.0), X[0].sum()))
+    found = npc.vmap(
+        lambda s: Segment(s.start * s.end, s.end, s.name), (Segment(0, None, "outside"),), (Segment(0, None, "outside"))
+    )(Segment(X, 2.0, "outside"))
+    assert found.name == "outside"
+    assert_alike((found.start, found.end), (X * 2, 2.0))
+    found = npc.fori_loop(0, 3, lambda k, s: Segment(s.start + k, s.end, s.name), given)
+    assert_alike((found.start, found.end), (X[0] + 3, 2.0))
+
+
+@pytest.mark.parametrize(("cls", "kind"), [(3, TypeError), (Layer, ValueError), (Layers, ValueError), (list, ValueError)])
+def test_classes_that_are_no_new_containers(cls: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        npc.register_tree_node(cls, lambda x: ((), None), lambda static, parts: None)
 
 
 def test_results_that_are_the_same_for_all_examples() -> None:

@@ -12,11 +12,12 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer.arrays.transformed import Static, Tree, alike, array_of, captures_transform
+from npcompile.tracer.arrays.transformed import alike, array_of, captures_transform
+from npcompile.tracer.arrays.trees import Tree
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
-from npcompile.tracer.values import Constant, Mapping, Record, TensorValue, Transform, Truth
+from npcompile.tracer.values import Constant, TensorValue, Transform, Truth
 from npcompile.tracer.values import Sequence as SequenceValue
 
 
@@ -73,25 +74,12 @@ class Body:
 def leaves_like(frame: Frame, tree: Tree, value: Any, what: str) -> list[Array]:
     """The leaves of a result that must be a tree like `tree`."""
     made = Tree.of(frame, value)
-    if not same_form(made.form, tree.form):
+    if not made.is_like(tree):
         raise Decline(f"{what} returns another tree than it is given")
     for k, (before, after) in enumerate(zip(tree.leaves, made.leaves)):
         if isinstance(after, TensorValue) and not isinstance(before, TensorValue):
             tree.leaves[k] = TensorValue(leaf_array(frame, before))  # from the second iteration on
     return [leaf_array(frame, leaf) for leaf in made.leaves]
-
-
-def same_form(a: Any, b: Any) -> bool:
-    match a, b:
-        case (SequenceValue(), SequenceValue()):
-            return a.kind is b.kind and len(a.items) == len(b.items) and all(map(same_form, a.items, b.items))
-        case (Mapping(), Mapping()):
-            return [*a.items] == [*b.items] and all(map(same_form, a.items.values(), b.items.values()))
-        case (Record(), Record()):
-            return a.kind is b.kind and all(map(same_form, a.items.values(), b.items.values()))
-        case (Static(), Static()):
-            return True
-    return a is b or (isinstance(a, Constant) and isinstance(b, Constant))
 
 
 def rebuilt(tree: Tree, arrays: Sequence[Array]) -> Any:
@@ -114,7 +102,7 @@ def capture_cond(frame: Frame, predicate: Any, true: Any, false: Any, *operands:
             rest = iter(arrays)
             value = Body(frame, function)(inner, *(rebuilt(t, [next(rest) for _ in t.leaves]) for t in trees))
             made = Tree.of(frame, value)
-            if found and not same_form(made.form, found[0].form):
+            if found and not made.is_like(found[0]):
                 raise Decline("the branches of cond return different trees")
             found.append(made)
             written.update(k for k, x in enumerate(arrays) if x.storage.is_written)

@@ -23,7 +23,7 @@ from npcompile.tensor_core.tensors.backward import SECOND_TIME
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tracer.arrays.backward import leaf_gradients
 from npcompile.tracer.arrays.lost import lost_message, message_of
-from npcompile.tracer.arrays.transformed import Tree
+from npcompile.tracer.arrays.trees import Tree
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, forward, operators

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,12 +24,11 @@ from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.stand_in import stand_in
 from npcompile.tensor_core.transforms.value import Value
+from npcompile.tracer.arrays.trees import Tree
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import attributes, calls, iteration
+from npcompile.tracer.python import calls, iteration
 from npcompile.tracer.python.calls import TRANSFORMS, Arguments, Keywords, evaluate_call
-from npcompile.tracer.python.introspection import type_of
-from npcompile.tracer.values import Constant, Mapping, Opaque, Record, Sequence, TensorValue, Transform
-from npcompile.trees import is_static
+from npcompile.tracer.values import Constant, Sequence, TensorValue, Transform, describe
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,69 +61,6 @@ def transforms(kind: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def identity(x: Any) -> Any:
     return x
-
-
-# --- trees of traced values
-
-
-@dataclass(slots=True)
-class Tree:
-    """A value taken apart: its leaves, and its form, which holds None where a leaf was."""
-
-    form: Any
-    leaves: list[Any]
-
-    @classmethod
-    def of(cls, frame: Frame, value: Any) -> Tree:
-        leaves: list[Any] = []
-        return cls(take_apart(frame, value, leaves), leaves)
-
-    def build(self, leaves: Iterator[Any] | list[Any]) -> Any:
-        """The same form with other leaves."""
-        return put_together(self.form, iter(leaves))
-
-
-LEAF = object()
-
-
-@dataclass(slots=True, eq=False)
-class Static:
-    """A part of a dataclass that is no part of the tree."""
-
-    value: Any
-
-
-def take_apart(frame: Frame, value: Any, leaves: list[Any]) -> Any:
-    value = frame.capture.realize(value)
-    match value:
-        case Sequence():
-            return Sequence(value.kind, [take_apart(frame, v, leaves) for v in value.items])
-        case Mapping():
-            return Mapping({k: take_apart(frame, v, leaves) for k, v in value.items.items()})
-        case Record() | Opaque() if dataclasses.is_dataclass(kind := type_of(value)):
-            return Record(kind, {f.name: take_apart_field(frame, value, f, leaves) for f in dataclasses.fields(kind)})
-        case Constant(None):
-            return value
-    leaves.append(value)
-    return LEAF
-
-
-def take_apart_field(frame: Frame, value: Any, field: dataclasses.Field[Any], leaves: list[Any]) -> Any:
-    part = attributes.load(frame, value, field.name)
-    return Static(part) if is_static(field) else take_apart(frame, part, leaves)
-
-
-def put_together(form: Any, leaves: Iterator[Any]) -> Any:
-    match form:
-        case Sequence():
-            return Sequence(form.kind, [put_together(f, leaves) for f in form.items])
-        case Mapping():
-            return Mapping({k: put_together(f, leaves) for k, f in form.items.items()})
-        case Record():
-            return Record(form.kind, {k: put_together(f, leaves) for k, f in form.items.items()})
-        case Static(value):
-            return value
-    return next(leaves) if form is LEAF else form
 
 
 @contextmanager
@@ -161,7 +96,7 @@ def array_of(frame: Frame, leaf: Any, what: str) -> Array:
     ):
         found = as_array(frame.capture.builder, leaf.value if isinstance(leaf, Constant) else leaf)
         return fresh(found.builder, found.node, boxed=False)
-    raise WrongType(f"{what} is no array or number, but {calls.operators.describe(leaf)}")
+    raise WrongType(f"{what} is no array or number, but {describe(leaf)}")
 
 
 def variable(x: Array, node: Node) -> Array:
@@ -425,18 +360,21 @@ def capture_jvp(frame: Frame, transform: Transform, positional: Arguments, keywo
 def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
     builder = frame.capture.builder
     in_axes, out_axes = transform.options["in_axes"], transform.options["out_axes"]
-    axes = [in_axes] * len(positional) if not isinstance(in_axes, tuple) else list(in_axes)
-    if len(axes) != len(positional):
-        raise WrongValue(f"in_axes has {len(axes)} entries, but {len(positional)} positional arguments were given")
+    given = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(positional)
+    if len(given) != len(positional):
+        raise WrongValue(f"in_axes has {len(given)} entries, but {len(positional)} positional arguments were given")
     size: Size | None = None
     batched: dict[Node, Node] = {}
     arguments = []
-    for argument, axis in zip(positional, axes):
-        if axis is None:
+    for k, argument in enumerate(positional):
+        if given[k] is None:
             arguments.append(argument)
             continue
         tree, items = Tree.of(frame, argument), []
-        for leaf in tree.leaves:
+        for leaf, axis in zip(tree.leaves, tree.axes(given[k], f"in_axes[{k}]")):
+            if axis is None:
+                items.append(leaf)
+                continue
             x = array_of(frame, leaf, "an argument of a function under vmap")
             if not -x.ndim <= axis < x.ndim:
                 raise WrongValue(f"vmap over axis {axis} of an array with {x.ndim} dimensions")
@@ -459,10 +397,17 @@ def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keyw
     required = [n for n in builder.made[before:] if n.op == "require_none"]  # of one example
     with silently(builder):  # what was made for one example says whether errors are reported
         found = batch(builder, [*(y.node for y in outputs), *required], batched, size)
-    for leaf, y, (node, has_axis) in zip(tree.leaves, outputs, found):
+    for leaf, y, axis, (node, has_axis) in zip(tree.leaves, outputs, tree.axes(out_axes, "out_axes"), found):
+        if axis is None:
+            if has_axis:
+                raise WrongValue("out_axes is None for a result that is not the same for all examples")
+            results.append(leaf)
+            continue
+        if not -y.ndim - 1 <= axis <= y.ndim:
+            raise WrongValue(f"out_axes has axis {axis} for a result with {y.ndim + 1} dimensions")
         if not has_axis:
             node = builder.apply("broadcast_to", node, shape=(size, *y.shape))
-        results.append(alike(leaf, result(builder, from_front(builder, node, out_axes % (y.ndim + 1)))))
+        results.append(alike(leaf, result(builder, from_front(builder, node, axis % (y.ndim + 1)))))
     return tree.build(results)
 
 
