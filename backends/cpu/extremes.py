@@ -1,7 +1,7 @@
 """The greatest and the least of floating-point numbers, in C, in whatever order they come: -0.0 is less than 0.0.
 
 Two choices take different operands where these are equal or one is NaN. The bits of both together are -0.0 of two zeros of both
-signs, NaN where one is NaN, and else the least number.
+signs, NaN where one is NaN, and else the least number. Of the greatest, only bits that both of two equal operands have are kept.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ from collections.abc import Callable
 import numpy as np
 
 RELATION = {"maximum": ">", "minimum": "<", "fmax": ">", "fmin": "<"}
+MASKS = "defined(__AVX512F__) && !defined(__clang__)"  # is a choice one instruction?
 EXTREMES = """
 static inline {W} npc_word_{K}({T} x) {{ {W} bits; __builtin_memcpy(&bits, &x, sizeof x); return bits; }}
-static inline {T} npc_both_{K}({T} a, {T} b) {{
-  const {W} bits = npc_word_{K}(a) | npc_word_{K}(b);
-  __builtin_memcpy(&a, &bits, sizeof a);
-  return a;
-}}
+static inline {T} npc_number_{K}({W} bits) {{ {T} x; __builtin_memcpy(&x, &bits, sizeof x); return x; }}
+static inline {T} npc_both_{K}({T} a, {T} b) {{ return npc_number_{K}(npc_word_{K}(a) | npc_word_{K}(b)); }}
 static inline {T} npc_minimum_of_{K}({T} a, {T} b) {{
   const {T} r = a < b ? a : b; /* it is read once from memory */
   return npc_both_{K}(r, r < a ? r : a);
 }}
+/* Without masks the lesser number gives its place to all bits; of NaN both do. */
+static inline {T} npc_maximum_of_{K}({T} a, {T} b) {{
+#if {MASKS}
+  const {T} most = a == b ? npc_number_{K}(npc_word_{K}(a) & npc_word_{K}(b)) : a, r = b > most ? b : most;
+  return b == b ? r : b;
+#else
+  return npc_number_{K}((npc_word_{K}(a) | -({W})!(b <= a)) & (npc_word_{K}(b) | -({W})!(a <= b)));
+#endif
+}}
 /* The negative, of which compilers do not know that they might compare a and b instead: these are no instructions of vectors. */
 static inline {T} npc_opposite_{K}({T} a) {{
-  const {W} bits = npc_word_{K}(a) ^ (({W})1 << (8 * sizeof a - 1));
-  __builtin_memcpy(&a, &bits, sizeof a);
-  return a;
-}}
-static inline {T} npc_maximum_of_{K}({T} a, {T} b) {{
-  return npc_opposite_{K}(npc_minimum_of_{K}(npc_opposite_{K}(a), npc_opposite_{K}(b)));
+  return npc_number_{K}(npc_word_{K}(a) ^ (({W})1 << (8 * sizeof a - 1)));
 }}
 static inline {T} npc_fmin_of_{K}({T} a, {T} b) {{
   const {T} number = b == b ? b : a, r = a < number ? a : number;
@@ -40,7 +42,7 @@ static inline {T} npc_fmax_of_{K}({T} a, {T} b) {{
 }}
 """
 PARTS = [("double", "f8", "int64_t"), ("float", "f4", "int32_t")]
-EXTREMES_TEXT = "".join(EXTREMES.format(T=c, K=short, W=word) for c, short, word in PARTS)
+EXTREMES_TEXT = "".join(EXTREMES.format(T=c, K=short, W=word, MASKS=MASKS) for c, short, word in PARTS)
 
 
 def has_zeros(reducer: str, dtype: np.dtype) -> bool:
