@@ -117,3 +117,19 @@ def beside_a_handler(x):
 
 def test_an_exit_in_a_function_that_is_called_beside_a_handler():
     agrees(beside_a_handler, np.linspace(1.0, 2.0, 50))
+
+
+def with_a_module(x):
+    pairs = [(x, 2.0), (x, 3.0)]
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        return None
+    return dict(reversed(pair) for pair in pairs * 20)
+
+
+def test_a_list_that_is_read_where_python_goes_on():
+    """A program that makes it cannot hand it over, and so is none."""
+    compiled = npc.compile(with_a_module)
+    for x in (1.5, 2.5, 2.5):
+        assert compiled(x) == with_a_module(x)

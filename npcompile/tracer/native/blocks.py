@@ -417,6 +417,8 @@ class Blocks:
             raise NoProgram(f"Python cannot go on at instruction {index}")
         live = facts.live[index]
         state = State(state.stack.copy(), still_needed(state.locals, live | self.own_cells))
+        if not all(map(is_object, [*state.stack, *named(state)])):
+            raise NoProgram("a list that is needed where Python goes on")
         made = Exit(index, state, is_end, throws)
         for value in [*state.stack, *state.locals.values()]:
             made.hand_over(value)
