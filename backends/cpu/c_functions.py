@@ -23,6 +23,7 @@ from npcompile.backends.cpu.far_angles import BITS_TEXT, EXP2_TEXT, FAR_TEXT, QU
 from npcompile.backends.cpu.inline_angles import angles_text
 from npcompile.backends.cpu.lanes import BYTES, IS_HERE
 from npcompile.backends.cpu.numpy_loops import loops_text
+from npcompile.backends.cpu.small_floats import TEXT as SMALL_FLOATS_TEXT
 from npcompile.backends.cpu.small_powers import TEXT as SMALL_POWERS_TEXT
 
 # Short name of a dtype -> its C type in a register.
@@ -311,44 +312,6 @@ static inline long double npc_cbrt_f16(long double x) { return cbrtl(x); }
 static inline int npc_signbit_f8(double x) { int64_t bits; __builtin_memcpy(&bits, &x, sizeof x); return bits < 0; }
 static inline int npc_signbit_f4(float x) { int32_t bits; __builtin_memcpy(&bits, &x, sizeof x); return bits < 0; }
 static inline int npc_signbit_f16(long double x) { return __builtin_signbit(x) != 0; }
-/* bfloat16 is the upper half of a float32. Rounded to even, by integers: no floating-point error is noted. */
-static inline float npc_load_bf16(uint16_t x) {
-  uint32_t bits = (uint32_t)x << 16;
-  float value;
-  __builtin_memcpy(&value, &bits, sizeof value);
-  return value;
-}
-static inline uint16_t npc_store_bf16(float x) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &x, sizeof bits);
-  return (uint16_t)(bits >> 16);
-}
-static inline float npc_round_bf16(float x) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &x, sizeof bits);
-  uint32_t near = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u, nan = (bits & 0x80000000u) | 0x7fc00000u;
-  bits = (bits & 0x7fffffffu) > 0x7f800000u ? nan : near;
-  __builtin_memcpy(&x, &bits, sizeof x);
-  return x;
-}
-/* As ml_dtypes has them. The sum of logarithms is NaN where the operands have no order. */
-static inline float npc_logaddexp_bf16(float a, float b) {
-  if (a == b) return a + 0.693147182464599609375f;
-  if (a > b) return a + npc_single_log1pf(npc_single_expf(b - a));
-  return a < b ? b + npc_single_log1pf(npc_single_expf(a - b)) : __builtin_nanf("");
-}
-static inline float npc_logaddexp2_bf16(float a, float b) {
-  if (a == b) return a + 1;
-  if (a > b) return a + npc_single_log1pf(npc_single_exp2f(b - a)) / 0.693147182464599609375f;
-  return a < b ? b + npc_single_log1pf(npc_single_exp2f(a - b)) / 0.693147182464599609375f : __builtin_nanf("");
-}
-static inline float npc_nextafter_bf16(float a, float b) {
-  uint16_t from = npc_store_bf16(a), to = npc_store_bf16(b), from_size = from & 0x7fff, to_size = to & 0x7fff;
-  if (from_size > 0x7f80 || to_size > 0x7f80) return __builtin_nanf("");
-  if (from == to || (!from_size && !to_size)) return b;
-  if (!from_size) return npc_load_bf16((uint16_t)((to & 0x8000) | 1));
-  return npc_load_bf16((uint16_t)(from + (from_size > to_size || ((from ^ to) & 0x8000) ? -1 : 1)));
-}
 /* What NumPy reports of integers is noted as the processor notes it of floats. */
 static inline uint8_t npc_divided_by_zero(void) {
   volatile double zero = 0, one = 1;
@@ -435,7 +398,8 @@ static inline {T} npc_logaddexp2_{K}({T} a, {T} b) {{
 def definitions() -> dict[str, str]:
     """Function of ours -> its text."""
     text = FUNCTIONS.replace("PHILOX_ROUNDS", PHILOX_ROUNDS)
-    text = text.replace("LOG1P_STEPS", "\n".join(map(LOG1P_STEP.format, LOG1P_TERMS))) + SMALL_POWERS_TEXT
+    text = text.replace("LOG1P_STEPS", "\n".join(map(LOG1P_STEP.format, LOG1P_TERMS)))
+    text += SMALL_FLOATS_TEXT + SMALL_POWERS_TEXT
     for name, suffix in (("f4", "f"), ("f8", ""), ("f16", "l")):
         large, far = ("0x1p22", "-300") if name == "f4" else ("0x1p51", "-30000")
         text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix, LARGE=large, FAR=far, LOG2_E=LOG2_E)

@@ -277,7 +277,9 @@ def cast_text(x: str, old: np.dtype, new: np.dtype) -> str:
     if new.kind == "c":
         return f"npc_pair_{short(new)}({x}, 0)"
     if kind(new) == "e":
-        return rounded_text(x if kind_of(old) == "f" and not is_bfloat16(new) else f"(float){x}", new)
+        if kind_of(old) == "f" and old.itemsize > 4 and not is_bfloat16(new):
+            return f"npc_round_f2_f8({x})"
+        return rounded_text(f"(float){x}", new)
     if kind_of(old) == "f" and new.kind in "iu":
         if new.kind == "u" and new.itemsize == 8:
             high = "9223372036854775808.0" + ("f" if old.itemsize <= 4 else "")
@@ -303,8 +305,8 @@ def narrowed_text(x: str) -> str:
 
 
 def rounded_text(x: str, dtype: np.dtype) -> str:
-    """A C float, or for float16 any C number, as the nearest number of kind e."""
-    return f"npc_round_bf16({x})" if is_bfloat16(dtype) else f"(float)(_Float16){x}"
+    """A C float as the nearest number of kind e."""
+    return f"npc_round_bf16({x})" if is_bfloat16(dtype) else f"npc_round_f2_f4({x})"
 
 
 def loaded_text(x: str, dtype: np.dtype) -> str:

@@ -6,6 +6,7 @@ import gc
 import itertools
 import warnings
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -43,6 +44,31 @@ def test_errors_are_reported(name: str, bad: float) -> None:
         run(x)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(run(x)[0][3], getattr(np, name)(x)[3])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "g"])
+def test_errors_of_rounding_to_float16(dtype: str) -> None:
+    """Some compilers call a function for it that notes none."""
+    builder = Builder()
+    run = compile_cpu(
+        builder.finish([builder.apply("cast", builder.input(TensorMeta((19,), np.dtype(dtype))), dtype=np.dtype("f2"))])
+    )
+    between = 1 + np.array(2, dtype) ** -11 + np.array(2, dtype) ** -60  # as longdouble, which NumPy makes a float64 first
+    with np.errstate(all="ignore"):
+        numbers = np.array([1e300, 1e5, 65520, 65519.99, 1e-300, 2**-26, 2**-24, 1 / 3, np.inf, np.nan, -0.0, between], dtype)
+    for k, error in itertools.product(range(len(numbers)), ("over", "under", "invalid")):
+        x = np.full(19, 1.5, dtype)
+        x[k] = numbers[k]
+        with np.errstate(all="ignore", **{error: "raise"}):
+            ours, numpys = noted(lambda: run(x)[0], FloatingPointSignal), noted(lambda: x.astype("f2"), FloatingPointError)
+        assert ours == numpys or (error == "under" and ours is None), (k, error)  # in doubt NumPy is asked
+
+
+def noted(make: Callable[[], np.ndarray], error: type[Exception]) -> bytes | None:
+    try:
+        return make().tobytes()
+    except error:
+        return None
 
 
 @pytest.mark.parametrize(
