@@ -275,6 +275,15 @@ def slice_shape(index: BasicIndex) -> Shape:
     return tuple(a.length if isinstance(a, AxisSlice) else 1 for a in index.axes)
 
 
+def end_text(stop: Size, step: int) -> str:
+    """A slice's end, which is left out where it would be before the first element: -1 would be the last one."""
+    if step > 0:
+        return str(stop)
+    if isinstance(stop, int):
+        return str(stop) if stop >= 0 else ""
+    return f"({stop} if {stop} >= 0 else None)"
+
+
 def index_text(base: str, index: BasicIndex) -> str:
     parts: list[str] = []
     for axis in index.axes:
@@ -285,8 +294,7 @@ def index_text(base: str, index: BasicIndex) -> str:
             parts.append("0:0")
             continue
         stop = axis.start + axis.step * axis.length
-        end = f"({stop} if {stop} >= 0 else None)" if axis.step < 0 else stop  # -1 would be the last element
-        parts.append(f"{axis.start}:{end}:{axis.step}")
+        parts.append(f"{axis.start}:{end_text(stop, axis.step)}:{axis.step}")
     positions = [i for i, a in enumerate(index.axes) if isinstance(a, AxisSlice)]
     for count, new in enumerate(index.new_axes):
         # A new axis at result position p stands before the kept axis number p - (new axes already placed).

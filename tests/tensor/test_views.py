@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npcompile.tensor_core.array import STEPS, Step, Strided
+from npcompile.tensor_core.array import STEPS, AxisSlice, BasicIndex, Step, Strided, index_text
 from npcompile.tensor_core.tensors.views import VIEWS, view_of
 from npcompile.tensors import Tensor, from_numpy, gradients_of, no_grad, tensor
 from tests.tensor.checks import same, shares_memory
@@ -350,3 +350,11 @@ def test_complex_parts() -> None:
     assert isinstance(z, Tensor)
     (g,) = gradients_of([z.imag.sum()], [z])
     same(g, np.array([-1j, -1j]))
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "length", "text"), [(5, -1, 6, "x[5::-1, ...]"), (5, -2, 2, "x[5:1:-2, ...]"), (0, 2, 3, "x[0:6:2, ...]")]
+)
+def test_a_slice_of_known_size_leaves_nothing_to_decide(first: int, step: int, length: int, text: str) -> None:
+    assert index_text("x", BasicIndex((AxisSlice(first, step, length),))) == text
+    np.testing.assert_array_equal(eval(text, {"x": np.arange(6)}), first + step * np.arange(length))
