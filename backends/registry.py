@@ -136,6 +136,7 @@ class Abilities:
     )
     release_memory: Callable[[], None] | None = None  # what is kept of freed arrays goes back to the system
     compile_gradient: Callable[..., Any] | None = None  # of programs of the loop IR: backends/loop_ir/native.py
+    compile_callback: Callable[..., Any] | None = None  # the same
 
 
 NOTHING_MORE = Abilities()

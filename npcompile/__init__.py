@@ -9,6 +9,7 @@
 from npcompile.backends import own
 from npcompile.backends.cpu.threads import OWN_SETTING, read_setting
 from npcompile.backends.registry import list_backends, register_backend
+from npcompile.callbacks import CFunction, cfunc
 from npcompile.checking import CheckFailed
 from npcompile.compiler import allow_in_graph, compile, disable, disallow_in_graph, graph_break, reset, run_only
 from npcompile.control import cond, fori_loop, scan, while_loop
@@ -60,6 +61,7 @@ from npcompile.wrapped import wrap_numpy
 __version__ = "0.1.0"
 
 __all__ = [
+    "CFunction",
     "CheckFailed",
     "CompiledPackage",
     "Explanation",
@@ -70,6 +72,7 @@ __all__ = [
     "allow_in_graph",
     "arange",
     "asarray",
+    "cfunc",
     "checkpoint",
     "compile",
     "compile_package",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from npcompile.backends import own
-from npcompile.backends.loop_ir.native import CompileGradient
+from npcompile.backends.loop_ir.native import CompileCallback, CompileGradient
 from npcompile.backends.registry import DEVICES, Backend, CompiledGraph, abilities_of, devices_of
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors.devices import CURRENT, HOST
@@ -106,6 +106,13 @@ def compile_here(backend: Backend, graph: Graph, mode: str) -> Any:
 def loop_gradients() -> CompileGradient | None:
     """What makes native functions of gradients of loops here: the host's, where no device is chosen."""
     return abilities_of(compile_host).compile_gradient if CURRENT.get() == HOST else None
+
+
+def callbacks() -> CompileCallback:
+    """What makes functions of C: the host's."""
+    found = abilities_of(compile_host).compile_callback
+    assert found is not None
+    return found
 
 
 def compile_there(backend: Backend, graph: Graph, kind: str, number: int, mode: str = "default") -> Any:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from npcompile.backends.loop_ir.native import Native, Taken
+from npcompile.backends.loop_ir.native import Callback, CType, Native, Parameter, Taken
 from npcompile.backends.registry import Abilities, CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.loop_ir.ops import Program
@@ -39,8 +39,20 @@ def compile_gradient(program: Program, arguments: Sequence[Taken], order: Sequen
     return compile_native(program, arguments, order)
 
 
+def compile_callback(program: Program, parameters: Sequence[Parameter], result: CType, outside: Sequence[object]) -> Callback:
+    """The function of C of a program of the loop IR: see `loop_ir.callback.compile_callback`. Raises Unsupported."""
+    from npcompile.backends.cpu.loop_ir import callback
+
+    return callback.compile_callback(program, parameters, result, outside)
+
+
 def register() -> None:
     abilities = Abilities(
-        is_own=True, has_loops=True, begin=begin, release_memory=release_memory, compile_gradient=compile_gradient
+        is_own=True,
+        has_loops=True,
+        begin=begin,
+        release_memory=release_memory,
+        compile_gradient=compile_gradient,
+        compile_callback=compile_callback,
     )
     register_backend("cpu", compile_cpu, abilities)

@@ -39,6 +39,53 @@ class CompileGradient(Protocol):
     def __call__(self, program: Program, arguments: Sequence[Taken], order: Sequence[int], /) -> Native: ...
 
 
+@dataclass(frozen=True, slots=True)
+class CType:
+    """Of a number that C gives or takes. `text`: its name in C, "void" for a result that is none."""
+
+    text: str
+    is_floating: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Of a function of C."""
+
+    name: str
+    type: CType
+    length: int | str | None = None  # of an array: a number, or the name of the parameter that says it
+    is_passed: bool = True  # is it an argument of the program?
+    is_written: bool = False
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.length is not None or not self.is_passed
+
+    @property
+    def text(self) -> str:
+        return self.type.text + "*" * self.is_pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """A function of C: its address, given that of the one that it calls where its program is left."""
+
+    address: Callable[[int], int]
+    source: str
+    seconds: float
+
+
+class CompileCallback(Protocol):
+    """The function of C of a program that aborts. `outside`: the program's last arguments, which stay what they are.
+
+    Raises Unsupported: where an op has no text, with the user's line, and where there is no compiler.
+    """
+
+    def __call__(
+        self, program: Program, parameters: Sequence[Parameter], result: CType, outside: Sequence[object], /
+    ) -> Callback: ...
+
+
 class LeftAlone(Exception):
     """A program does not run for these arguments, or was left: nothing is changed."""
 
