@@ -255,8 +255,9 @@ def running_sum(x):
     return s
 
 
-def test_explain_has_the_c_of_native_programs():
-    report = npc.explain(running_sum)(np.ones(100))
+@pytest.mark.parametrize("function", [running_sum, npc.grad(running_sum)])
+def test_explain_has_the_c_of_native_programs(function):
+    report = npc.explain(function)(np.ones(100))
     assert report.summary == "1 native program, 0 breaks" and repr(report) == f"<Explanation of running_sum: {report.summary}>"
     # The C is read: it is what `explain` gives.
     (source,) = report.sources

@@ -99,7 +99,7 @@ def reads_of_generated_c() -> int:
 
 def is_reading_c(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id == "native_sources"
+        return isinstance(node.func, ast.Name) and node.func.id in ("native_sources", "sources_of")
     return isinstance(node, ast.Attribute) and node.attr == "sources"
 
 

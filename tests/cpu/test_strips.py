@@ -9,44 +9,51 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.kernels.kernel import Call, Let, Strips, walk
+from tests.cpu.plans import plans_of
 from tests.cpu.test_bitwise import agree
 from tests.ops.bits import different
 
 SIZES = (0, 1, 5, 127, 1023, 1024, 1025, 5000, 100_003)
 
 
-def kernels(function: Callable[..., Any], *arguments: Any) -> list[str]:
-    """The statements of each kernel, without what is said of memory. The result has NumPy's bits."""
+def strips_of(function: Callable[..., Any], *arguments: Any) -> Strips:
+    """Those of the function's one kernel. The result has NumPy's bits."""
+    compiled = npc.compile(function, accuracy="bitwise")
     with np.errstate(all="ignore"):
-        report = npc.explain(npc.compile(function, accuracy="bitwise"))(*arguments)
-        assert not different(report.result, function(*arguments))
-    # The C is read: its first comment, which has the kernel's statements.
-    (source,) = report.sources
-    return source.partition("*/")[0].split("\nkernel ")[1:]
+        (plan,) = plans_of(compiled, *arguments)
+        assert not different(compiled(*arguments), function(*arguments))
+    (strips,) = (s for s in walk(plan.kernel.body) if isinstance(s, Strips))
+    return strips
+
+
+def calls(strips: Strips) -> list[str]:
+    return [str(s) for part in strips.parts for s in part if isinstance(s, Call)]
 
 
 X, Y = np.random.default_rng(0).uniform(0.1, 2, (2, 60, 50))
 
 
 def test_a_chain_is_one_kernel() -> None:
-    (kernel,) = kernels(lambda x, y: np.exp(np.sin(x) * y) + np.log(x + y), X, Y)
-    assert kernel.count("strips of") == 1
-    assert [kernel.count(f"= {name}(") for name in ("exp", "sin", "log")] == [1, 1, 1]
+    strips = strips_of(lambda x, y: np.exp(np.sin(x) * y) + np.log(x + y), X, Y)
+    assert sorted(call.split(" = ")[1].split("(")[0] for call in calls(strips)) == ["exp", "log", "sin"]
 
 
 def test_operands_are_read_where_they_lie_and_results_made_where_they_stay() -> None:
-    (kernel,) = kernels(lambda x, y: np.hypot(x, y), X, Y)
-    assert "out0 = hypot(x0, x1)" in kernel and "with nothing between them" in kernel
-    (kernel,) = kernels(lambda x: np.exp(np.exp(x)), X)
-    assert kernel.count("row_") == 3 and "out0 = exp(row_" in kernel
+    strips = strips_of(lambda x, y: np.hypot(x, y), X, Y)
+    assert calls(strips) == ["out0 = hypot(x0, x1)"] and not strips.rows
+    strips = strips_of(lambda x: np.exp(np.exp(x)), X)
+    (row,) = strips.rows
+    assert calls(strips) == [f"{row} = exp(x0)", f"out0 = exp({row})"]
 
 
 def test_what_is_known_early_is_computed_where_it_is_read() -> None:
     """No row for x * y, which only the last stage reads."""
-    (kernel,) = kernels(lambda x, y: np.exp(x) + x * y, X, Y)
-    assert kernel.count("row_t") == 3  # the declaration, the call, the load
-    (kernel,) = kernels(lambda x, y: np.exp(x * y) + x * y, X, Y)
-    assert kernel.index("multiply") < kernel.index("= exp(") and kernel.count("multiply") == 2  # in its name too
+    strips = strips_of(lambda x, y: np.exp(x) + x * y, X, Y)
+    assert calls(strips) == [f"{row} = exp(x0)" for row in strips.rows]
+    strips = strips_of(lambda x, y: np.exp(x * y) + x * y, X, Y)
+    made = [s.op if isinstance(s, Let) else s.operation for part in strips.parts for s in part if isinstance(s, Let | Call)]
+    assert made == ["multiply", "exp", "add"]
 
 
 def test_sums_read_what_a_loop_has_made() -> None:

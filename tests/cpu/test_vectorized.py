@@ -6,16 +6,18 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu import compile_cpu
 from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.prelude import PRELUDE
+from npcompile.backends.cpu.primitives import power_text
+from npcompile.backends.kernels.kernel import Let, walk
+from tests.cpu.plans import plans_of
 from tests.cpu.test_vector_loops import without_vectors
-from tests.native_loops.agreement import native_sources
 
 
 def chain_of_extremes(x, y):
@@ -38,18 +40,12 @@ def chain_of_functions(x, y):
 PROGRAMS = (lambda x, y: np.clip(x, -1, 1), chain_of_extremes, nested_choices, distances)
 
 
-def sources_of(function: Callable, *args: np.ndarray) -> list[str]:
-    """The C of all graphs of a call, with all loops left to the compiler."""
-    sources = []
-
-    def backend(graph, example_inputs):
-        made = compile_cpu(graph, example_inputs)
-        sources.append(made.source)
-        return made
-
-    with without_vectors():
-        npc.compile(function, backend=backend)(*args)
-    return sources
+def vectors_of(function: Callable, *args: Any) -> tuple[list[str], dict[int, int]]:
+    """The lines of the one unit of a function, with all loops left to the compiler, and what `vectorized_lines` finds in it."""
+    # The C is read: by GCC, whose report names its lines.
+    (source,) = npc.explain(function)(*args).sources
+    text = PRELUDE + source
+    return text.splitlines(), vectorized_lines(text)
 
 
 def vectorized_lines(text: str) -> dict[int, int]:
@@ -71,23 +67,20 @@ def lines_behind_pragmas(lines: list[str]) -> set[int]:
 @pytest.mark.parametrize("function", PROGRAMS)
 def test_parallel_loops_become_vectors(function) -> None:
     x, y = np.random.default_rng(0).standard_normal((2, 64, 80))
-    (source,) = sources_of(function, x, y)
-    text = PRELUDE + source
-    lines = text.splitlines()
+    with without_vectors():
+        lines, found = vectors_of(function, x, y)
     wanted = lines_behind_pragmas(lines)
-    assert wanted, source
-    made = vectorized_lines(text).keys()
-    assert wanted <= made, [lines[k - 1] for k in wanted - made]
+    assert wanted, lines
+    assert wanted <= found.keys(), [lines[k - 1] for k in wanted - found.keys()]
 
 
 def test_stages_become_vectors_without_a_rest() -> None:
     x, y = np.random.default_rng(0).standard_normal((2, 64, 80))
-    (source,) = sources_of(chain_of_functions, x, y)
-    text = PRELUDE + source
-    lines = text.splitlines()
+    with without_vectors():
+        lines, found = vectors_of(chain_of_functions, x, y)
     (begin,) = [k for k, line in enumerate(lines, 1) if "omp simd safelen" in line]
     (end,) = [k for k, line in enumerate(lines, 1) if "from += 8 * vectors" in line]
-    assert [times for line, times in vectorized_lines(text).items() if begin < line < end] == [1]
+    assert [times for line, times in found.items() if begin < line < end] == [1]
 
 
 def test_statements_behind_others_become_vectors() -> None:
@@ -103,13 +96,7 @@ def test_statements_behind_others_become_vectors() -> None:
 
     rng = np.random.default_rng(0)
     X, y, w = rng.random((200, 20)), rng.random(200), rng.random(20)
-    compiled = npc.compile(steps)
-    compiled(X, y, w, 30)
-    # The C is read: by GCC, whose report names its lines.
-    (source,) = native_sources(compiled)
-    text = PRELUDE + source
-    lines = text.splitlines()
-    found = vectorized_lines(text)
+    lines, found = vectors_of(steps, X, y, w, 30)
     wanted = [k for k in lines_behind_pragmas(lines) if any("exp" in line for line in lines[k : k + 4])]
     assert wanted and all(found.get(k, 0) > 1 for k in wanted), found
 
@@ -123,8 +110,10 @@ def test_small_powers_are_products(dtype) -> None:
     x = np.random.default_rng(1).standard_normal(20000) * np.logspace(-12, 4, 20000)
     x[:5] = 0.0, -0.0, np.inf, -np.inf, np.nan
     x = np.arange(20000).astype(dtype) if dtype == "i2" else x.astype(dtype)
-    (source,) = sources_of(cubes, x)
-    assert "pow(" not in source.split("\nstatic void npc_", 1)[1]
+    (plan,) = plans_of(cubes, x)
+    powers = [s for s in walk(plan.kernel.body) if isinstance(s, Let) and s.op == "power"]
+    assert len(powers) == 2  # x**3 once
+    assert all(power_text("x", x.dtype, plan.values.constants[s.args[1].name]) is not None for s in powers)
     for expected, got in zip(cubes(x), npc.compile(cubes)(x)):
         assert got.dtype == expected.dtype
         if dtype == "i2":

@@ -111,12 +111,10 @@ def ends_when_interrupted(call: Callable[[], Any]) -> None:
         call()
 
 
-def native_sources(compiled: Any) -> list[str]:
-    """The native programs of a function, as C."""
-    known = compiled_function(compiled)
-    assert known is not None
-    variants = [v for point in known.points.values() for v in point.variants]
-    return [v.compiled.source for v in variants if v.graph is None and v.compiled is not None]
+def compiled_once(function: Any, *arguments: Any) -> Any:
+    compiled = npc.compile(function)
+    compiled(*arguments)
+    return compiled
 
 
 def passes(compiled: Any, name: str) -> dict[str, Pass]:
@@ -126,7 +124,7 @@ def passes(compiled: Any, name: str) -> dict[str, Pass]:
     made = [v.compiled for point in known.points.values() for v in point.variants]
     log = PassLog()
     for each in (p for m in made if isinstance(m, CompiledGraph) for p in m.passes if p.name == name):
-        log.note(each.name, each.place, each.why_not)
+        log.note(each.name, each.place, each.why_not, each.count)
     return {p.place: p for p in log.all()}
 
 
@@ -136,6 +134,11 @@ def fired(compiled: Any, name: str, line: int | None = None) -> bool:
         line += original(compiled).__code__.co_firstlineno
     places = [p.place for p in passes(compiled, name).values() if p.fired]
     return any(line is None or place.endswith(f"line {line}") for place in places)
+
+
+def counts(compiled: Any, name: str) -> list[int | None]:
+    """What the pass of this name counted at each place where it fired."""
+    return [p.count for p in passes(compiled, name).values() if p.fired]
 
 
 def check(program: LoopProgram, backend: str) -> None:

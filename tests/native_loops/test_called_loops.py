@@ -9,7 +9,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.cpu.loops import parallel_loops
-from tests.native_loops.agreement import fired
+from tests.native_loops.agreement import compiled_once, fired
 from tests.native_loops.called_loops import draw_program
 from tests.native_loops.independent_iterations import ALWAYS, check_on_threads
 from tests.native_loops.test_native_loops import agrees, native_loops
@@ -173,12 +173,6 @@ def test_on_threads(function, arguments):
 def test_what_they_read_is_not_written_by_other_iterations():
     agrees(smoothed, VECTOR.copy())
     assert not fired(compiled_once(smoothed, VECTOR.copy()), "parallelize")
-
-
-def compiled_once(function, *arguments):
-    compiled = npc.compile(function)
-    compiled(*arguments)
-    return compiled
 
 
 def test_arrays_that_they_make():

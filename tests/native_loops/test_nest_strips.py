@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import pytest
 
 import npcompile as npc
-from tests.native_loops.agreement import fired, native_sources, passes
+from tests.native_loops.agreement import compiled_once, counts, fired, passes
 from tests.native_loops.test_native_loops import agrees
 
 rng = np.random.default_rng(17)
@@ -243,49 +242,29 @@ def test_short_loops_are_in_the_strip_of_the_loop_around(user, arguments):
     assert fired(compiled, "speculation")
 
 
-def nest_of(user, arguments):
-    compiled = npc.compile(user)
-    compiled(*arguments)
-    # The C is read: what an iteration counts besides changes no answer.
-    (source,) = native_sources(compiled)
-    return source.partition("\nNEST int ")[2].partition("\nreturn UNDONE;")[0]
-
-
-@pytest.mark.parametrize(("user", "arguments"), [(convolution, (GRID, WEIGHTS)), (clamped, (GRID, 2))])
-def test_what_is_known_of_each_iteration_is_not_counted_in_it(user, arguments):
-    nest = nest_of(user, arguments)
-    iteration = nest.partition("body:")[2].partition("next:")[0]
-    assert "old0[k] = " in iteration and "stored" not in nest, "places are known before the strip"
-    assert "turns" not in iteration, "so is how many iterations loops inside have"
+@pytest.mark.parametrize(("user", "arguments", "nest"), [(convolution, (GRID, WEIGHTS), 3), (clamped, (GRID, 2), 4)])
+def test_what_is_known_of_each_iteration_is_not_counted_in_it(user, arguments, nest):
+    compiled = compiled_once(user, *arguments)
+    assert fired(compiled, "undo by iteration", nest), "places are known before the strip"
+    assert fired(compiled, "iterations counted before a strip", nest)
 
 
 def test_stores_in_loops_inside_are_noted_one_by_one():
-    nest = nest_of(forces, (POINTS, rng.random(50)))
-    assert "at[stored]" in nest
+    compiled = compiled_once(forces, POINTS, rng.random(50))
+    assert not fired(compiled, "undo by iteration")
 
 
 def test_few_iterations_are_a_strip_where_there_are_loops_inside():
-    compiled = npc.compile(convolution)
-    compiled(GRID, WEIGHTS)
-    # The C is read: when a strip begins changes no answer.
-    (source,) = native_sources(compiled)
-    strip = source.rpartition("\nNEST int ")[2].partition("(")[0]
-    call = source.partition(f"if (SELDOM({strip}_pause))")[2]
-    assert re.search(r"if \(\w+_next \+ 1 >= \w+_stop\) goto " + strip, call.partition("_status")[0])
+    assert counts(compiled_once(convolution, GRID, WEIGHTS), "iterations of the shortest strip") == [2, 4]  # the last: no loops
 
 
 @pytest.mark.parametrize(("user", "arguments"), [(forces, (POINTS, rng.random(50))), (quotients, (rng.random((50, 3)) + 1,))])
 def test_what_threads_run_and_the_loop_as_it_is_share_their_strips(user, arguments):
-    compiled = npc.compile(user)
-    compiled(*arguments)
-    # The C is read: a copy of the function changes no answer.
-    (source,) = native_sources(compiled)
-    assert source.count("\nNEST int ") == 1 and source.count("_pause = 0,") == 2
+    assert fired(compiled_once(user, *arguments), "one function for two copies of a loop")
 
 
 def test_a_sum_that_begins_as_a_float_of_python_is_one_loop():
-    nest = nest_of(convolution, (GRID, WEIGHTS))
-    assert "L9_float" not in nest.partition("body:")[2].partition("next:")[0]
+    assert counts(compiled_once(convolution, GRID, WEIGHTS), "loops inside a strip") == [2]
 
 
 def of_several_types(A, B, M, n, p, q):

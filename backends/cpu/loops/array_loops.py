@@ -399,6 +399,7 @@ class ArrayLoops:
         if len(shapes) == 1 and takes_long(tree) and not may_fail(tree):
             (shape,) = shapes
             if len(shape) < len(sizes) or any(n == "1" != full for n, full in zip(shape, sizes)):
+                self.code.noted("computed once for an axis")
                 return Read(self.make(tree, shape, fail))
         return replace(tree, args=tuple(self.once(a, sizes, fail) for a in tree.args))
 
@@ -481,11 +482,15 @@ class ArrayLoops:
 
     def text(self) -> str:
         """What stands before the program."""
-        fewest = [
-            f"#define NPC_FEWEST_{k} {ALONE_FROM * (self.read_alone.get(root, 0) >= axes)}"
-            for (root, axes), k in self.owners.items()
-        ]
-        return "\n".join([HELPERS, *fewest, *self.folds.values(), *self.functions]) + "\n"
+        fewest = {k: ALONE_FROM * (self.read_alone.get(root, 0) >= axes) for (root, axes), k in self.owners.items()}
+        for k, count in fewest.items():
+            self.code.passes.note("elements from which threads help", f"array {k} that is written", None, count)
+        return (
+            "\n".join(
+                [HELPERS, *(f"#define NPC_FEWEST_{k} {n}" for k, n in fewest.items()), *self.folds.values(), *self.functions]
+            )
+            + "\n"
+        )
 
 
 def ends_of(f: Function | None, part: Part, axes: int) -> tuple[str, str]:

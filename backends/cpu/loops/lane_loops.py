@@ -102,8 +102,8 @@ def bytes_of_truth(trees: Iterable[Tree]) -> int:
     return min({size for tree in trees for size in sizes(tree)}, default=1)
 
 
-def lines(loop: Loop, group: Group, constants: Iterable[str]) -> tuple[list[str], int]:
-    """(all iterations for the rows from `begin` to `end`, how many rows are done before anything is written)"""
+def lines(loop: Loop, group: Group, constants: Iterable[str]) -> tuple[list[str], tuple[int, int]]:
+    """(all iterations for the rows from `begin` to `end`, how many rows are done before a write: the few, the most)"""
     storage = {c.entered: c.result for c in loop.carried} | {c.left: c.result for c in loop.carried}
     row = Lanes(Here(""), loop.statements[0].sizes, storage=storage, constants=frozenset(constants))
     left: dict[str, str] = {}  # C array -> what an iteration leaves in it
@@ -131,10 +131,10 @@ def lines(loop: Loop, group: Group, constants: Iterable[str]) -> tuple[list[str]
     if row.moving:
         step = in_pieces(row, fewest, step)
         made.append(f"const int64_t filled = (lanes + {fewest - 1}) / {fewest} * {fewest};")
-        return [*made, *in_vectors(loop, row, step, changed, width), "}"], width
+        return [*made, *in_vectors(loop, row, step, changed, width), "}"], (width, width)
     if fewest < width:
         made += [f"if (lanes <= {fewest}) {{", *in_vectors(loop, row, each(fewest, step), changed, fewest), "} else"]
-    return [*made, "{", *in_vectors(loop, row, each(width, step), changed, width), "}", "}"], width
+    return [*made, "{", *in_vectors(loop, row, each(width, step), changed, width), "}", "}"], (fewest, width)
 
 
 def in_vectors(loop: Loop, row: Lanes, step: Sequence[str], changed: Sequence[str], width: int) -> list[str]:

@@ -73,6 +73,12 @@ class Loop:
 class Chosen(Apply):
     """What a mask selects is set: (mask, new elements, old ones). The new ones count only where the mask is true."""
 
+    @property
+    def has_ones(self) -> bool:
+        """Is the new one computed, and of ones where the mask is false?"""
+        mask, new, _ = self.args
+        return not isinstance(new, Number) and in_all(new, mask) is new
+
 
 class Here(Function):
     """What loop nests in the function name stands there already."""
@@ -158,6 +164,12 @@ def grouped(statements: Iterable[Statement], empty: Callable[[], Group] = Group)
 
 def key_of(part: Part) -> tuple[str, Sizes, Sizes]:
     return part.data, part.sizes, part.strides
+
+
+def types_of(part: Part) -> dict[str, str]:
+    """C types of the variables that say where an array is."""
+    names = [t for t in (part.data, *part.sizes, *part.strides) if t.isidentifier()]
+    return {t: "int64_t" if t != part.data else "char*" for t in names}
 
 
 @dataclass(slots=True)

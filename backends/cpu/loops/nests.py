@@ -148,11 +148,7 @@ class Nest:
         where = self.value(places)
         self.made += 1
         k = f"k{self.made}"
-        self.body += [
-            f"int64_t {k} = {where};",
-            f"{k} += {k} < 0 ? {size} : 0;",
-            *self.checked(k, size),
-        ]
+        self.body += [f"int64_t {k} = {where};", f"{k} += {k} < 0 ? {size} : 0;", *self.checked(k, size)]
         if f"if (!{size}) return 1;" not in self.begins:
             self.begins.append(f"if (!{size}) return 1;")
         text = f"*({c}*)({first} + {k} * {stride})"

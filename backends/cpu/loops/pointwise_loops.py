@@ -10,17 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from npcompile.backends.cpu.array_trees import (
-    Apply,
-    Part,
-    Read,
-    Tree,
-    flat,
-    has_one_rank,
-    is_flat,
-    may_note,
-    parts_of,
-)
+from npcompile.backends.cpu.array_trees import Apply, Part, Read, Tree, flat, has_one_rank, is_flat, may_note, parts_of
 from npcompile.backends.cpu.loops import lane_loops
 from npcompile.backends.cpu.loops.column_lanes import widened
 from npcompile.backends.cpu.loops.nest_statements import (
@@ -65,8 +55,8 @@ def as_one_row(loop: Loop) -> Loop:
     )
 
 
-def written(loop: Loop, types: Mapping[str, str]) -> tuple[list[str], list[str], int]:
-    """(functions, lines that run them and jump to {name}_slow in vain, rows that stay in registers). `types`: of all names."""
+def written(loop: Loop, types: Mapping[str, str]) -> tuple[list[str], list[str], tuple[int, int]]:
+    """(functions, lines that run them and jump to {name}_slow in vain, few and most rows in registers). `types`: of all names."""
     loop = in_lanes(loop, types.keys() - loop.variables.keys())
     name = loop.name
     body, room, unkept = body_of(loop, types.keys() - loop.variables.keys())
@@ -98,7 +88,7 @@ def written(loop: Loop, types: Mapping[str, str]) -> tuple[list[str], list[str],
         "rt->release(room);" if room else "",
         "}",
     ]
-    return functions, call(loop, constants, unkept), unkept
+    return functions, call(loop, constants, unkept[1]), unkept
 
 
 def in_lanes(loop: Loop, constants: Iterable[str]) -> Loop:
@@ -110,13 +100,13 @@ def in_lanes(loop: Loop, constants: Iterable[str]) -> Loop:
     return as_one_row(loop)
 
 
-def body_of(loop: Loop, constants: Iterable[str]) -> tuple[list[str], list[str], int]:
+def body_of(loop: Loop, constants: Iterable[str]) -> tuple[list[str], list[str], tuple[int, int]]:
     """(what is done to a block of rows, lines that get memory for it, how many rows are written only where all went well)"""
     groups = grouped(loop.statements)
     if len(groups) == 1 and lane_loops.has_lanes(loop, groups[0], constants):
         lines, lanes = lane_loops.lines(loop, groups[0], constants)
         return ["if (c->kept) {", *keeping(loop), "}", *lines], [], lanes
-    return *Body(loop).lines(), 0
+    return *Body(loop).lines(), (0, 0)
 
 
 def keeping(loop: Loop) -> list[str]:

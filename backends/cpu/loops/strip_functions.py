@@ -221,12 +221,16 @@ def keeping_of_nest(strip: Strip) -> list[str]:
     return [f"old{j}[k] = {s.iteration('k')};" for j, s in stores if not s.stays]
 
 
+def fewest(strip: Strip) -> int:
+    """Iterations that are enough for a strip."""
+    return FEWEST if strip.outer is None and not strip.is_nest else FEWEST_OF_ROWS
+
+
 def call(strip: Strip, parameters: dict[str, str], header: str, are_apart: Sequence[str]) -> list[str]:
     """Lines that run a strip and go on, from the label of the loop's header to {name}_slow: the loop without strips."""
     n = strip.name
     lines = [f"if (SELDOM({n}_pause)) {{ --{n}_pause; goto {n}_slow; }}"]
-    fewest = FEWEST if strip.outer is None and not strip.is_nest else FEWEST_OF_ROWS
-    lines += [f"if ({way.has_fewer(fewest)}) goto {n}_slow;" for way in strip.ways]
+    lines += [f"if ({way.has_fewer(fewest(strip))}) goto {n}_slow;" for way in strip.ways]
     lines += [f"if (SELDOM(!({condition}))) goto {n}_slow;" for condition in are_apart]
     rows = [rows_left(strip)] if strip.outer is not None else []
     lines += ["npc_forget();"] * strip.is_nest

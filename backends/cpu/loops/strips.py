@@ -126,6 +126,7 @@ class Strip:
     has_bits: set[str] = field(default_factory=set)
     comes_round: set[str] = field(default_factory=set)  # variables of the program that an iteration sets for the next
     jumps: dict[int, str] = field(default_factory=dict)  # lines as they are where tests jump
+    checks: set[int] = field(default_factory=set)  # of these, the tests
     stores_anywhere: bool = False  # at places that are data
     reads: dict[str, int] = field(default_factory=dict)  # arrays -> the last line that reads an element
     end: int = -1  # the line at the end of an iteration, before variables are set
@@ -146,6 +147,7 @@ class Strip:
     def either(self, noting: str, jumping: str) -> int:
         """A line, and the same where tests jump. Its number."""
         self.code.line(noting)
+        self.checks.add(len(self.code.lines) - 1)
         self.jumps[len(self.code.lines) - 1] = jumping
         return len(self.code.lines) - 1
 
@@ -204,6 +206,7 @@ class Strip:
     def forget(self, line: int) -> None:
         """An overflow that `note_overflow` tests in that line cannot happen."""
         self.code.lines[line] = ""
+        self.checks.discard(line)
         self.jumps.pop(line, None)
         self.jumps.pop(line - 1, None)
 

@@ -195,6 +195,7 @@ class Sweep(Row):
     stretches: tuple[Stretch, ...] = ()  # of rows; where its elements may be done twice
     origins: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # addresses -> rows' beginnings and bytes behind these
     begun: dict[str, tuple[str, int]] = field(default_factory=dict)  # where rows begin -> a variable, how far behind
+    shared: int = 0  # rows that are numbers behind others
 
     def at_work(self, part: Part) -> Part:
         return replace(part, data=f"({part.data} + {self.moved[part.root]})") if part.root in self.moved else part
@@ -209,6 +210,7 @@ class Sweep(Row):
         other, at = self.begun.setdefault(begin, (row, behind))
         if other != row:
             self.rows[-1] = f"{head}{other} + {behind - at};"
+            self.shared += 1
         return text
 
     def value(self, tree: Tree) -> str:
@@ -355,6 +357,7 @@ class TimeLoop:
     storage: dict[str, Part] = field(default_factory=dict)  # of what the loop makes
     rooms: dict[str, str] = field(default_factory=dict)  # of what it makes and keeps no longer than an iteration -> bytes
     stretches: set[Stretch] = field(default_factory=set)  # of the rows of all nests
+    shared: int = 0  # rows of all nests that are numbers behind others
 
     def __post_init__(self) -> None:
         sets = {s.name: s for g in self.plan.groups for s in g.statements if isinstance(s, Set)}
@@ -400,7 +403,9 @@ class TimeLoop:
                 targets[key_of(s.target)] = f"{Row.element(row, replace(target, root=''))} = {value};"
             elif s.name in stored:
                 targets[s.name] = f"{row.element(stored[s.name])} = {value};"
-        return [f"const int64_t begin = {begin}, end = {end};", *row.lines([*targets.values()], "begin", "end")]
+        lines = row.lines([*targets.values()], "begin", "end")
+        self.shared += row.shared
+        return [f"const int64_t begin = {begin}, end = {end};", *lines]
 
     def may_repeat(self, group: Sequence[Statement], moved: Mapping[str, str], out: Mapping[str, str]) -> bool:
         """Is the nest's result the same where it is done twice? So it is where it reads nothing that it writes."""

@@ -26,17 +26,7 @@ from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.forward import Forward
 from npcompile.tracer.native import arrays, lending, outside
 from npcompile.tracer.native.counters import counters_of
-from npcompile.tracer.native.kinds import (
-    CellOf,
-    Elements,
-    Items,
-    Known,
-    NumberList,
-    Outside,
-    Scalar,
-    Steps,
-    Walk,
-)
+from npcompile.tracer.native.kinds import CellOf, Elements, Items, Known, NumberList, Outside, Scalar, Steps, Walk
 from npcompile.tracer.native.ordered import is_ordered
 from npcompile.tracer.native.ranges import Ranges
 from npcompile.tracer.native.states import (
@@ -239,9 +229,9 @@ class Blocks:
         is_seen = facts.protected[index] or any(map(is_attribute, state.locals))
         return self.leave(index, state, throws=True) if is_seen and facts.enterable[index] else failed()
 
-    def noted(self, name: str, index: int, why_not: str | None = None, what: str = "loop") -> None:
+    def noted(self, name: str, index: int, why_not: str | None = None, what: str = "loop", count: int | None = None) -> None:
         """Note that a pass was tried at the loop whose header is at `index`, and why it did not fire, if so."""
-        self.code.passes.note(name, f"the {what} at line {self.program.instructions[index].line}", why_not)
+        self.code.passes.note(name, f"the {what} at line {self.program.instructions[index].line}", why_not, count)
 
     # --- blocks
 

@@ -53,6 +53,8 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         b.noted("speculation", index, "nothing to be looked at afterwards")
         return
     b.noted("speculation", index)
+    b.noted("checks in iterations of a strip", index, count=len(strip.checks))
+    b.noted("undo by iteration", index, None if strip.is_regular else "what is stored is at places that are data")
     b.noted("stores without undo", index, "what is noted afterwards may be of any iteration" if strip.kept else None)
     for k in inside.chosen | inside.branches:
         b.noted("if-conversion", k, None if k in inside.chosen else "arms that are more than a few numbers", "branch")
@@ -67,13 +69,20 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     if strip.is_nest:
         why_not = None if by_lanes else "iterations that are not alike, or statements without vectors"
         b.noted("vectorize the outer loop", index, why_not)
+        why_not = None if strip.is_counted else "loops inside whose iterations are not known before"
+        b.noted("iterations counted before a strip", index, why_not)
+        b.noted("loops inside a strip", index, count=sum(k in b.facts.loop_headers for k, *_ in inside.labels))
     if by_lanes and LANE_NEST_HELPERS not in b.code.functions:
         b.code.functions.append(LANE_NEST_HELPERS)
     strip.repeat(outer)
     b.noted("rows in one call", index, "what is known of a row may not be of the next" if strip.outer is None else None)
     strip.finish(body)
     function, parameters = strip_functions.function(strip, body, by_lanes)
-    b.code.functions.append(strip_functions.written_once(b.code.functions, strip, function))
+    text = strip_functions.written_once(b.code.functions, strip, function)
+    if text is not function:
+        b.noted("one function for two copies of a loop", index)
+    b.noted("iterations of the shortest strip", index, count=strip_functions.fewest(strip))
+    b.code.functions.append(text)
     b.code.declarations += strip_functions.declarations(strip)
     are_apart = b.code.keep_apart({s.array.name for s in strip.stores}, parameters)
     for band in bands:

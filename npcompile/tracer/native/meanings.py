@@ -14,18 +14,7 @@ from npcompile.tracer.native.diagonals import diag, diagonal, trace, triangle
 from npcompile.tracer.native.functions_of_numbers import FUNCTIONS_OF_NUMBERS, of_numpy
 from npcompile.tracer.native.going_over import GOING_OVER
 from npcompile.tracer.native.joining import JOINING
-from npcompile.tracer.native.kinds import (
-    Elements,
-    Formula,
-    Items,
-    Known,
-    Listed,
-    Method,
-    Scalar,
-    Slice,
-    Span,
-    Tied,
-)
+from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Listed, Method, Scalar, Slice, Span, Tied
 from npcompile.tracer.native.lengths import cross, inner, norm
 from npcompile.tracer.native.making import MAKERS, astype, bincount, cumulative, full_like, roll
 from npcompile.tracer.native.numbers import (

@@ -16,7 +16,7 @@ import numpy as np
 
 from npcompile.backends.cpu.array_trees import Apply, Held, Number, Part, Tree, may_fail, parts_of, with_parts
 from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.loops.nest_statements import Carried, Chosen, Loop, Set, Sizes, Statement, Write, held_in
+from npcompile.backends.cpu.loops.nest_statements import Carried, Chosen, Loop, Set, Sizes, Statement, Write, held_in, types_of
 from npcompile.backends.cpu.loops.nests import known_product
 from npcompile.backends.cpu.loops.pointwise_loops import FEWEST, written
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
@@ -49,6 +49,7 @@ class Pointwise:
     masks: dict[Tree, str] = field(default_factory=dict)  # as it is `asked` -> the array that holds it
     selected: dict[str, Sizes] = field(default_factory=dict)  # number of what a mask selects -> the mask's sizes
     entered: dict[str, Sizes] = field(default_factory=dict)  # arrays that the iteration before left
+    with_ones: int = 0  # statements about what a mask selects that compute with ones elsewhere
     lines: list[str] = field(default_factory=list)  # about numbers
 
     # --- sizes
@@ -191,6 +192,7 @@ class Pointwise:
             if count != (f"count_{held.name}",):
                 raise NoForm("what another mask selects")
         made = Chosen("where", (held, cast(new, tree.dtype), tree), tree.dtype)
+        self.with_ones += made.has_ones
         if isinstance(owner, Formula):
             self.replace(owner, made, sizes)
         else:
@@ -387,8 +389,11 @@ class PointwiseLoop:
             types |= types_of(result)
             carried.append(Carried(f"in_{n}", after[n].tree.name, part, result))
             way.made[n] = result
-        functions, lines, rows = written(self.loop(name, found, carried, way), types)
-        self.blocks.noted("lanes in registers", self.header, None if rows else "blocks in memory", f"{rows} rows of the loop")
+        functions, lines, (few, rows) = written(self.loop(name, found, carried, way), types)
+        self.blocks.noted("ones outside masks", self.header, count=found.with_ones)
+        self.blocks.noted(
+            "lanes in registers", self.header, None if rows else "blocks in memory", f"{rows} rows of the loop", few
+        )
         statements.functions += functions
         code.lines += lines
         self.finish(name, before, way)
@@ -473,12 +478,6 @@ def ignores_errors(b: Blocks) -> str:
         b.inputs.append(asked)
         b.code.number("int")
     return b.code.numbers[b.inputs.index(asked)][1]
-
-
-def types_of(part: Part) -> dict[str, str]:
-    """C types of the variables that say where an array is."""
-    names = [t for t in (part.data, *part.sizes, *part.strides) if t.isidentifier()]
-    return {t: "int64_t" if t != part.data else "char*" for t in names}
 
 
 def resized(s: Statement, found: Pointwise) -> Statement:

@@ -243,15 +243,7 @@ def placed_part(code: ScalarLoops, part: Part, name: str, copies: list[Any]) -> 
     strides = tuple(put(s, f"s{k}") for k, s in enumerate(part.strides))
     root = put(part.root, "o", "object") if part.is_own else part.root
     return Part(
-        part.dtype,
-        put(part.data, "d", "data"),
-        sizes,
-        strides,
-        root,
-        part.is_own,
-        part.is_whole,
-        part.is_dense,
-        part.is_ordered,
+        part.dtype, put(part.data, "d", "data"), sizes, strides, root, part.is_own, part.is_whole, part.is_dense, part.is_ordered
     )
 
 

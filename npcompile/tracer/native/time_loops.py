@@ -12,14 +12,14 @@ from typing import Any
 
 from npcompile.backends.cpu.array_trees import Held, Part, Read, Rolled, Tree, parts_of
 from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.loops.nest_statements import WORD, Carried, Set, Sizes, Write, key_of
+from npcompile.backends.cpu.loops.nest_statements import WORD, Carried, Set, Sizes, Write, key_of, types_of
 from npcompile.backends.cpu.loops.nests import dense_strides, known_product
 from npcompile.backends.cpu.loops.scalar_loops import PURE, NoForm
 from npcompile.backends.cpu.loops.time_loops import HELPERS, Places, Plan, TimeLoop
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.kinds import Elements, Formula
-from npcompile.tracer.native.pointwise import Pointwise, PointwiseLoop, resized_part, types_of, write_as
+from npcompile.tracer.native.pointwise import Pointwise, PointwiseLoop, resized_part, write_as
 
 DEFINITION = re.compile(r"const (\S+) (t\d+) = (.*);")
 START = re.compile(r"npc_bound\((\d+), (\w+), 0, \2\)")  # of a slice: this number, where the axis is so long
@@ -202,6 +202,7 @@ class TimeSteps(PointwiseLoop):
         made = TimeLoop(loop, plan, places, origins)
         functions, lines = made.text(types)
         self.blocks.noted("whole vectors at row ends", self.header, None if made.stretches else "nothing may be done twice")
+        self.blocks.noted("rows at one address", self.header, count=made.shared)
         statements.functions += [HELPERS] * (HELPERS not in statements.functions) + functions
         code.lines += lines
         for n, place in zip(way.inits, places):
