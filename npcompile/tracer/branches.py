@@ -52,8 +52,10 @@ def capture_branch(frame: Frame, i: Instruction, branch: Branch, starts: tuple[i
         raise
     except (Decline, BodyDeclined) as declined:
         decisions.branches[key] = reason = (declined.decline if isinstance(declined, BodyDeclined) else declined).reason
-        for outer in enclosing(frame):  # a graph cannot end in an arm
-            decisions.branches.setdefault((outer.program.code, outer.index), reason)
+        outer = [(each.program.code, each.index) for each in enclosing(frame)]  # a graph cannot end in an arm
+        decisions.branches |= {k: reason for k in outer if k not in decisions.branches}
+        if isinstance(declined, BodyDeclined):
+            decisions.with_effects |= {key, *outer}
         raise Restart from None
 
 
@@ -195,7 +197,7 @@ class Junction:
             for storage, (node, builder) in zip(self.storages, saved):
                 storage.node, storage.builder = node, builder
         if before.is_changed() or frame.contexts != outer.contexts or not isinstance(outcome, (Jump, Return)):
-            raise Decline("an arm changes more than arrays")
+            raise BodyDeclined(Decline("an arm changes more than arrays"))
         return Arm(inner, inputs, contents, frame, outcome.value if isinstance(outcome, Return) else None)
 
     def node_after(self, arm: Arm, x: Array) -> Node:

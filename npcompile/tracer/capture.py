@@ -46,7 +46,7 @@ from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
 from npcompile.tensor_core.tensors.devices import is_on_device, open_kind
 from npcompile.tensor_core.transforms.reverse import depending, gradients, is_constant, is_differentiable
 from npcompile.tracer.assumptions import FIXED_VALUES, Assumptions, of_function
-from npcompile.tracer.decisions import Break
+from npcompile.tracer.decisions import Arms, BranchKey, Break
 from npcompile.tracer.known import is_scalar
 from npcompile.tracer.made_anew import meet_class
 from npcompile.tracer.on_host import Place
@@ -168,6 +168,10 @@ class Capture(Assumptions):
     met: list[Guard] = field(default_factory=list)  # guards that say of which kinds values from outside are
     undecided: list[Any] = field(default_factory=list)  # arrays whose memory data decides: see tracer.joining
     draws: Draws = field(default_factory=Draws)  # random numbers
+    namespace: dict[str, Any] = field(default_factory=dict)  # of the generated programs
+    arguments: dict[str, Any] = field(default_factory=dict)  # of this call, by the names of the generated programs
+    arms: Arms = field(default_factory=Arms)  # which arms of branches earlier captures have assumed
+    assumed: list[BranchKey] = field(default_factory=list)  # those of which this one assumes it
     grads: dict[Source, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
     lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why
     error_states: set[int] = field(default_factory=set)  # instructions behind blocks of np.errstate
@@ -223,6 +227,7 @@ class Capture(Assumptions):
 
     def forget(self) -> None:
         """Let go of the arguments of this call: the capture's parts refer to each other."""
+        self.arguments.clear()
         if self.frame is None:  # it has failed before its first instruction
             return
         frame = self.frame.root

@@ -13,7 +13,7 @@ from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.decisions import Break
+from npcompile.tracer.decisions import Arms, Break
 from npcompile.tracer.entry import Current
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.on_host import Place
@@ -36,6 +36,7 @@ class Compiled(Protocol[SomePoint]):
     lock: threading.RLock
     current: Current
     stops: dict[int, Break]
+    arms: Arms
     compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None
     has_our_names: bool
     compiling: Job[Any, Any] | None

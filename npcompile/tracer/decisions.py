@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import types
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,11 +12,15 @@ from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.guards import Guard
 from npcompile.tensor_core.source import Source
 
+MOST_FAILURES = 3  # calls that take another arm of a branch than was assumed
 OURS = f"{Path(__file__).parents[1]}/"  # begins the file names of this package
 
 
 class Restart(Exception):
     """Capture again with one more decision."""
+
+
+BranchKey = tuple[types.CodeType, int]  # of a branch: the code, and which of its instructions
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +41,34 @@ class Decisions:
     short_loops: set[int] = field(default_factory=set)  # those of few enough iterations for one graph
     unrolled: set[tuple[types.CodeType, int]] = field(default_factory=set)  # long loops of inlined functions that are no node
     stops: dict[int, Break] = field(default_factory=dict)  # instructions of the outermost frame that end the graph
-    branches: dict[tuple[types.CodeType, int], str] = field(default_factory=dict)  # on data, that are no node -> why
+    branches: dict[BranchKey, str] = field(default_factory=dict)  # on data, that are no node -> why
+    with_effects: set[BranchKey] = field(default_factory=set)  # those of them an arm of which does more than a node may
+    known_texts: set[Source] = field(default_factory=set)  # sources of strings that are constants: more is captured so
     declined: dict[Guard, None] = field(default_factory=dict)  # guards: of which kinds was what is not captured
     halt: tuple[int, Break] | None = None  # after how many instructions the graph ends: the next one declined
+
+
+@dataclass(slots=True, eq=False)
+class Arms:
+    """Which arms the calls of a function have taken that were captured, and in how many calls others were."""
+
+    taken: dict[BranchKey, bool] = field(default_factory=dict)
+    varying: set[BranchKey] = field(default_factory=set)  # branches both of whose arms are taken
+    failures: Counter[BranchKey] = field(default_factory=Counter)
+
+    def take(self, key: BranchKey, truth: bool) -> bool:
+        """Is this the arm that was taken before, if one was?"""
+        if self.taken.setdefault(key, truth) is not truth:
+            self.varying.add(key)
+        return key not in self.varying
+
+    def fail(self, keys: Iterable[BranchKey]) -> bool:
+        """A call took another arm than was assumed at one of these branches. Is that so too often?"""
+        failed = {*keys}
+        self.failures.update(failed)
+        often = {key for key in failed if self.failures[key] >= MOST_FAILURES}
+        self.varying |= often
+        return bool(often)
 
 
 @dataclass(frozen=True, slots=True)

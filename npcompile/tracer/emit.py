@@ -220,7 +220,9 @@ class Emitter:
             tried, known = [f"    {line}" for line in call], f"({', '.join(errors)},)"
             handler = [f"except {known}:"]
             if self.capture.place is None:
-                handler = ["except Exception:", f"    if not {point}.may_run_again({known}):", "        raise"]
+                assumed = self.capture.assumed
+                told = f"{known}, {self.name_constant(tuple(assumed))}" if assumed else known
+                handler = ["except Exception:", f"    if not {point}.may_run_again({told}):", "        raise"]
             self.lines += ["try:", *tried, *handler, *drawn_again, "    holds = False"]
         else:
             self.lines += call

@@ -45,7 +45,7 @@ from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, uncounted
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import conditions
-from npcompile.tracer.decisions import Break, Decisions, Restart
+from npcompile.tracer.decisions import Arms, Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, is_user_function, repeated, why_split
 from npcompile.tracer.entry import Current, as_found, compiled_function, handing_on, make_entry, plain_function
@@ -107,6 +107,7 @@ class CompiledFunction:
     callees: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)
     stand_ins: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)  # for functions made anew
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
+    arms: Arms = field(default_factory=Arms)  # of branches with effects
     refusals: dict[int, int] = field(
         default_factory=dict
     )  # headers of loops -> failed attempts at a native program; below 0: of a device
@@ -460,7 +461,8 @@ class CompiledFunction:
             builder = Builder(is_bitwise=self.accuracy == "bitwise")
             capture = Capture(builder, decisions, point.seen, point.fixed, self.options.dynamic, self.object_of)
             capture.place, capture.may_break = point.place, not self.options.fullgraph
-            capture.is_asked = self.is_asked
+            capture.is_asked, capture.arms = self.is_asked, self.arms
+            capture.namespace, capture.arguments = self.namespace, dict(zip(point.parameters, state))
             capture.is_native, capture.may_ask_levels = self.is_over_elements, not point.asks_levels
             capture.calls_itself = not point.is_start and any(p.asks_levels for p in self.points.values() if p.is_start)
             capture.came_after = self.breaks[-1] if self.breaks and not point.is_start else None
@@ -521,7 +523,8 @@ class CompiledFunction:
         is_refused = self.refusals.get(point.layout.index, 0) >= MOST_REFUSALS
         if not point.is_start or self.code.co_cellvars and not self.comprehends or is_refused:
             return None
-        branches = any(node.op == "cond" for node in frame.capture.builder.made) and decisions.short_loops
+        made, assumed = frame.capture.builder.made, frame.capture.assumed
+        branches = decisions.short_loops and (assumed or any(node.op == "cond" for node in made))
         finds_sizes = bool(frame.capture.builder.env.measured) and not self.facts.loop_headers and self.are_native_asked
         if isinstance(outcome, Return) and (not (branches or finds_sizes) or loops.has_gradients(frame)):
             return None
@@ -701,7 +704,7 @@ class CompiledFunction:
         asked = tuple(conditions(guards, self.name_constant, self.namespace))
         if repeating is not None:
             lines = repeated(lines, asked, repeating.changed, point.parameters, self.name_constant(point, "point_"))
-        return Variant(guards, asked, tuple(lines), graph, compiled, reason, timings)
+        return Variant(guards, asked, tuple(lines), graph, compiled, reason, timings, tuple(capture.assumed))
 
     def attach_backward(self, backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:
         """Lines that make the Tensors which the program's gradients belong to."""

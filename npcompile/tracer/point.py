@@ -26,7 +26,7 @@ from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
 from npcompile.tracer.capture import ARRAY_FLAGS, MixedDevices
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import UNLESS_IT_HOLDS
-from npcompile.tracer.decisions import Break
+from npcompile.tracer.decisions import BranchKey, Break
 from npcompile.tracer.emit import parameter_name
 from npcompile.tracer.faults import OF_DATA, is_fault, warn_of_fault
 from npcompile.tracer.left_to_python import LeftToPython, leave
@@ -335,15 +335,18 @@ class Point:
         name = self.function.code.co_qualname
         warn_of_fault(error, f"{what} {name} at {self.location}, which runs natively from now on there")
 
-    def may_run_again(self, expected: tuple[type[Exception], ...]) -> bool:
+    def may_run_again(self, expected: tuple[type[Exception], ...], assumed: tuple[BranchKey, ...] = ()) -> bool:
         """Does the user's own code run after the exception that a program has raised, which has changed nothing yet?
 
-        So it does where that is expected. A mistake of ours takes the variants with it.
+        So it does where that is expected, as where another arm of a branch is to be taken than was `assumed`. A mistake of ours
+        takes the variants with it.
         """
         error = sys.exception()
         if isinstance(error, expected):
             return True
         if not isinstance(error, Exception) or not is_fault(error):
+            if assumed:
+                self.take_other_arm(assumed)
             return False
         if isinstance(error, OF_DATA) and self.function.hides_faults:  # most likely NumPy's, which raises it again
             return True
@@ -351,6 +354,17 @@ class Point:
         with warnings_held(), self.function.lock:
             self.give_up(error, [], "ran")
         return True
+
+    def take_other_arm(self, assumed: tuple[BranchKey, ...]) -> None:
+        """What a program assumes of these branches does not hold for a call. After some calls graphs end there."""
+        with self.function.lock:
+            if not self.function.arms.fail(assumed):
+                return
+            kept = [v for v in self.variants if self.function.arms.varying.isdisjoint(v.assumed)]
+            if len(kept) < len(self.variants):
+                self.variants = kept
+                self.generation += 1
+                self.render()
 
     def add(self, made: Variant, state: tuple[Any, ...]) -> None:
         """Variants that compute come first, those that ask nothing last. A guard that a global exists tells no programs apart."""

@@ -8,7 +8,7 @@ from npcompile.backends.registry import Backend, CompiledGraph
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.guards import Guard
 from npcompile.tracer.conditions import Asked
-from npcompile.tracer.decisions import Break
+from npcompile.tracer.decisions import BranchKey, Break
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class Variant:
     compiled: CompiledGraph | None
     reason: Break | None  # why the graph ended, None when the function returned
     seconds: dict[str, float]
+    assumed: tuple[BranchKey, ...] = ()  # branches of which an arm is assumed to be taken
 
     @property
     def computes(self) -> bool:
