@@ -61,6 +61,7 @@ class Assumptions:
     known_object: Callable[[Any], Object]  # an object that is the same in every call, by its name in the generated program
     may_break: bool = True  # not where the user asks for one graph
     is_asked: bool = True  # has the user named the function, and not only its package?
+    texts: set[Source] = field(default_factory=set)  # sources of strings that are inputs here, and may be constants
     symbols: dict[str, Source] = field(default_factory=dict)  # name of a symbolic integer -> its source
     anew: dict[int, tuple[Source, Any]] = field(
         default_factory=dict
@@ -132,6 +133,23 @@ class Assumptions:
         if (value,) not in earlier and len(earlier) <= known:
             earlier.append((value,))
         return (value,) not in earlier[:known] and self.may_break
+
+    def is_input(self, source: Source, text: str) -> bool:
+        """Is a string read when the program is called? The first one that is met is a constant, and so are a few others where
+        something was not captured that may need one.
+        """
+        is_new, (first, *_) = self.is_new("values of", source, text), self.seen["values of", source]
+        if first == (text,):
+            return False
+        if not is_new:
+            self.texts.add(source)
+        return is_new or source not in self.decisions.known_texts
+
+    def fix_texts(self) -> bool:
+        """Something was not captured: are strings, of which few values were met, constants in the next attempt?"""
+        found = self.texts - self.decisions.known_texts
+        self.decisions.known_texts |= found
+        return bool(found)
 
     def is_first(self, source: Source, x: Any) -> bool:
         """Is this the first object that was met here? Globals are seldom others, but in programs that change them."""

@@ -67,6 +67,7 @@ from npcompile.tracer.values import (
     SetValue,
     SliceValue,
     TensorValue,
+    Text,
     Transform,
     is_named_tuple,
 )
@@ -167,11 +168,11 @@ class Capture(Assumptions):
     varying: set[Source] = field(default_factory=set)  # sources of functions that are not assumed to be the ones that they are
     met: list[Guard] = field(default_factory=list)  # guards that say of which kinds values from outside are
     undecided: list[Any] = field(default_factory=list)  # arrays whose memory data decides: see tracer.joining
-    draws: Draws = field(default_factory=Draws)  # random numbers
     namespace: dict[str, Any] = field(default_factory=dict)  # of the generated programs
     arguments: dict[str, Any] = field(default_factory=dict)  # of this call, by the names of the generated programs
     arms: Arms = field(default_factory=Arms)  # which arms of branches earlier captures have assumed
     assumed: list[BranchKey] = field(default_factory=list)  # those of which this one assumes it
+    draws: Draws = field(default_factory=Draws)  # random numbers
     grads: dict[Source, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
     lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why
     error_states: set[int] = field(default_factory=set)  # instructions behind blocks of np.errstate
@@ -304,6 +305,9 @@ class Capture(Assumptions):
         if isinstance(x, (*ATOMIC_TYPES, Transform)):
             self.guard(Is(source, self.object_of(x)))
             return Constant(x, source)
+        if kind is str and len(x) <= LONGEST_TEXT and self.is_input(source, x):
+            self.guard(OfType(source, builtin(str)))
+            return Text(source, x)
         if kind in (str, bytes):
             if len(x) > LONGEST_TEXT or self.is_new("values of", source, x):
                 what = "long, or changes from call to call," if len(x) <= LONGEST_TEXT else "long"

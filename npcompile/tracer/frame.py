@@ -283,6 +283,8 @@ class Frame:
 
     def declined(self, index: int, decline: Decline, began: int) -> NoReturn:
         """End the graph before the instruction. What it did before it declined is undone by capturing again."""
+        if self.capture.fix_texts():
+            raise Restart
         if self.is_in_body:
             raise BodyDeclined(decline)
         self.capture.decisions.declined |= dict.fromkeys(self.capture.met[self.root.met :][:MOST_DECLINED])

@@ -19,7 +19,7 @@ from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.source import NONE, Literal
 from npcompile.tracer import raising
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, containers, forward, generators, groups, objects, operators
+from npcompile.tracer.python import calls, containers, forward, generators, groups, objects, operators, texts
 from npcompile.tracer.python.class_attributes import IS_OF_PYTHON, MISSING, acts_as, find, is_data, on_class
 from npcompile.tracer.values import (
     UNASSIGNED,
@@ -44,6 +44,7 @@ from npcompile.tracer.values import (
     SliceValue,
     Super,
     TensorValue,
+    Text,
 )
 
 # Modules whose attributes are constants: guarded where the user's code reads them, assumed so where the library's does.
@@ -109,6 +110,8 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return raising.load(owner, name) if found is None else found
         case Generator() if name in generators.METHODS:
             return Method(owner, None, name)
+        case Text() if name in texts.METHODS:
+            return Method(owner, Constant(getattr(str, name)), name)
         case Integer() if name not in ("real", "imag", "numerator", "denominator"):
             return load_from_constant(frame, Constant(operators.fixed(frame.capture, owner)), name)
         case Dim() | Number() | Integer():

@@ -244,6 +244,11 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
         made = texts.format_called(capture, function.__self__, positional, keywords)
         if made is not None:
             return made
+    if is_method and type(function.__self__) is str or getattr(function, "__objclass__", None) is str:
+        given = [capture.realize(p) for p in ((Constant(function.__self__), *positional) if is_method else positional)]
+        made = texts.method_called(capture, function.__name__, given) if not keywords else NotImplemented
+        if made is not NotImplemented:
+            return made
     if is_method and isinstance(getattr(function, "__self__", None), operators.PURE_TYPES):
         positional = [forward.taken(capture, p) for p in positional]
         return evaluate_call(frame, function, positional, keywords)

@@ -61,6 +61,9 @@ to_python: Final[Forward[[str, Capture, Array, Items], Value]] = Forward()  # x.
 call_function: Final[Forward[[Capture, Value, Items], Value]] = Forward()
 call_partial: Final[Forward[[Frame, Partial, Items, Keywords], Value]] = Forward()
 require_no_override: Final[Forward[[Capture, Any, Items], None]] = Forward()
+text_compared: Final[Forward[[Capture, str, Value, Value], Value]] = Forward()
+text_found: Final[Forward[[Capture, Value, Value], Value]] = Forward()
+lifted: Final[Forward[[Value], Value]] = Forward()
 filled_in: Final[Forward[[Capture, str, Value], Text | None]] = Forward()
 
 # Tensors: tracer/arrays/tensors.py

@@ -116,6 +116,7 @@ def without_integers(capture: Capture, value: Any) -> Any:
     return Constant(fixed(capture, value)) if isinstance(value, Integer) else value
 
 
+@forward.lifted.defined
 def lift(result: Any) -> Any:
     """What the shim returned, as a value."""
     if isinstance(result, (Array, Dim, Number, Integer)):
@@ -326,6 +327,8 @@ def plain(capture: Capture, value: Any) -> Any:
             return fixed(capture, value)
         case Number():
             raise Decline("a traced float is needed as a constant")
+        case Text():
+            raise Decline("a str that changes from call to call is needed as a constant")
         case RangeValue():
             return range(plain(capture, value.start), plain(capture, value.stop), value.step)
         case _:
@@ -342,7 +345,7 @@ def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         is_none(a) and (is_scalar(b) or isinstance(b, (Dim, Number, Integer))) for a, b in ((left, right), (right, left))
     ):
         return Constant(symbol == "!=")
-    for ask in (forward.class_compare, forward.container_compare, forward.number_compare):
+    for ask in (forward.text_compared, forward.class_compare, forward.container_compare, forward.number_compare):
         found = ask(capture, symbol, left, right)
         if found is not NotImplemented:
             return found
@@ -406,6 +409,8 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
             return Constant(bool(value))
         case Integer():
             return Constant(not value.is_within(0, 0))
+        case Text():
+            return capture.ask(Comparison(Call(builtin(bool), value.source), bool(value.hint)))
         case Number():
             return Constant(value.ask(Call(builtin(bool), value.source), bool(value.hint)))
         case _ if is_long(value):
@@ -445,6 +450,9 @@ def either(capture: Capture, questions: list[Truth], op: str) -> Truth:
 
 
 def contains(capture: Capture, container: Any, item: Any) -> bool:
+    found = forward.text_found(capture, container, item)
+    if found is not NotImplemented:
+        return bool(capture.realize(found).value)
     match container:
         case Sequence():
             for member in container.items:

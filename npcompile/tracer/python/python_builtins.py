@@ -82,6 +82,8 @@ def call_len(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
             return Constant(len(x.items))
         case [DictView() as x]:
             return Constant(len(x.owner.items))
+        case [Text()]:
+            return texts.asked(frame.capture, "len({})", len, positional)
         case [RangeValue() as x]:
             if ranges.count_now(x) > sys.maxsize:
                 raise Decline("len() of a range that is too long")
