@@ -148,7 +148,7 @@ class NotYet(Exception):
     def __init__(self, job: Job[Any, Any]):
         super().__init__("a unit is still being compiled")
         self.job = job
-        self.goes_on: Callable[[], Any] | None = None  # what asks for it again, and goes on with what was found before
+        self.goes_on: Callable[[Any], Any] | None = None  # what asks for it again, and goes on with what was found before
 
 
 def all_made(made: Iterable[Callable[[], Made]]) -> list[Made]:

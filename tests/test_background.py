@@ -247,3 +247,41 @@ for size in (50, 50, 7):  # the last is another size
 """,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "1 1 True\n1 1 True\n2 1 False\n", "")
+
+
+def test_a_native_loop_is_kept_while_the_compiler_runs(tmp_path):
+    """So are functions with loops; a compiler that refuses the unit later leaves the loop to its compiled body."""
+    done = run(
+        tmp_path,
+        """
+import gc, weakref
+from npcompile.tracer.native.loops import NativeLoop
+written = []
+write = NativeLoop.write
+NativeLoop.write = lambda self, short: written.append(self.function.code.co_name) or write(self, short)
+
+@npc.compile
+def loop(x, y):
+    total = 0.0
+    for k in range(len(x)):
+        total = total + x[k] * y[k]
+    return total
+
+x = np.ones(50)
+assert loop(x, np.ones(50)) == 50
+gone = weakref.ref(x)
+del x
+gc.collect()
+assert gone() is None
+held.unlink()
+compiled_function(loop).compiling.join()
+for size in (50, 50, 7):
+    assert loop(np.ones(size), np.ones(size)) == size
+    (point,) = compiled_function(loop).points.values()
+    print(written, [v.computes for v in point.variants], point.captured is None)
+    if job := compiled_function(loop).compiling:
+        job.join()
+""",
+    )
+    line = "['loop'] [True] True\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, 3 * line, "")

@@ -59,6 +59,7 @@ from npcompile.tracer.recursion import is_deep
 from npcompile.tracer.value_words import words
 from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
 from npcompile.tracer.variant import GraphBreakError, Options, Variant
+from npcompile.tracer.written_loops import NotNative, TooLarge
 
 MOST_STAND_INS = 64  # for functions that are made anew, each of another code
 MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
@@ -542,25 +543,50 @@ class CompiledFunction:
             return self.loops_of_device(point, state)
         if point.place is not None:
             return None
-        from npcompile.tracer.native.loops import NativeLoop, NotNative, TooLarge  # here: functions without loops do not need it
+        from npcompile.tracer.native.loops import NativeLoop  # here: functions without loops do not need it
 
         began = time.perf_counter()
         loop = NativeLoop.at(self, point, state)
-        try:
-            made = loop.make(short_loops)
-        except NotNative as refused:
+
+        def refuse(refused: NotNative, is_usual: bool) -> None:
             why = str(refused)
             log("loops", lambda: f"{self.code.co_qualname} at {point.location}: no native program: {why}")
-            is_of_loop = not isinstance(refused, TooLarge) and are_usual(state)
+            is_of_loop = not isinstance(refused, TooLarge) and is_usual
             self.refusals[index] = self.refusals.get(index, 0) + is_of_loop
+
+        try:
+            program = loop.write(short_loops)
+        except NotNative as refused:
+            refuse(refused, are_usual(state))
             return None
         finally:
             loop.forget()
-        for each in made.compiled.passes:
-            log("loops", partial("{} at {}: {}".format, self.code.co_qualname, point.location, each))
-        log("output_code", lambda: made.compiled.source)
-        seconds = {"capture": time.perf_counter() - began, **made.compiled.seconds}
-        return Variant(made.guards, made.conditions, made.lines, None, made.compiled, None, seconds)
+        taken = time.perf_counter() - began
+
+        def compiled_variant() -> Variant:
+            compiled = program.compile(self.namespace)
+            for each in compiled.passes:
+                log("loops", partial("{} at {}: {}".format, self.code.co_qualname, point.location, each))
+            log("output_code", lambda: compiled.source)
+            seconds = {"capture": taken, **compiled.seconds}
+            return Variant(program.guards, program.conditions, program.lines, None, compiled, None, seconds)
+
+        def later(state: tuple[Any, ...]) -> Variant:
+            try:
+                return compiled_variant()
+            except NotNative as refused:
+                refuse(refused, True)
+                self.refusals[index] = MOST_REFUSALS  # else the compiler would be asked for it again
+                return self.capture(point, state)
+
+        try:
+            return compiled_variant()
+        except NotNative as refused:
+            refuse(refused, are_usual(state))
+            return None
+        except NotYet as waiting:
+            waiting.goes_on = later
+            raise
 
     def loops_over_elements(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
         """A variant of a function all of whose loops are over the elements of arrays of a device."""
@@ -672,7 +698,7 @@ class CompiledFunction:
             return compiled_variant()
         except NotYet as waiting:
             if not capture.asks_levels:  # whose end looks at the values of this call
-                waiting.goes_on = compiled_variant
+                waiting.goes_on = lambda _: compiled_variant()
             emitter.forget()
             raise
 

@@ -59,7 +59,7 @@ class Point:
     generation: int = 0
     asks_levels: bool = False  # is a program only for sizes of which a function calls itself often?
     is_native: bool = False
-    captured: Callable[[], Variant] | None = None  # what waited for a compiler: makes the variant, once that has ended
+    captured: Callable[[tuple[Any, ...]], Variant] | None = None  # what waited for a compiler: makes the variant after
     dropped: int = 0  # variants that were for what is gone
     idle: LeftToPython = field(default_factory=LeftToPython)  # for what nothing was worth compiling
     entered: int = 0  # how often a native program has left for Python
@@ -285,11 +285,11 @@ class Point:
         Disturbances.number += 1
         before, began, self.function.compiling = [*self.variants], time.perf_counter(), None
         try:
-            captured = self.captured or has_room(self, state) and partial(self.function.capture, self, state)
+            captured = self.captured or has_room(self, state) and partial(self.function.capture, self)
             if captured:  # for other values, it may be: its guards tell
                 self.log_recompile(state)
                 with going_on(self.function.goes_on):
-                    self.add(captured(), state)
+                    self.add(captured(state), state)
                 self.captured = None
             else:
                 self.is_native = True
@@ -343,10 +343,10 @@ class Point:
         """
         error = sys.exception()
         if isinstance(error, expected):
-            return True
-        if not isinstance(error, Exception) or not is_fault(error):
             if assumed:
                 self.take_other_arm(assumed)
+            return True
+        if not isinstance(error, Exception) or not is_fault(error):
             return False
         if isinstance(error, OF_DATA) and self.function.hides_faults:  # most likely NumPy's, which raises it again
             return True

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
 from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.elements import C_OF_KIND, COMPLEX_TYPES
-from npcompile.backends.cpu.loader import load, loader
+from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.loops import number_lists, packed_columns
 from npcompile.backends.cpu.loops.noted_errors import IN_PROGRAM, is_look, with_fewer_looks
 from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS, WORD
@@ -254,10 +253,3 @@ def inputs(code: ScalarLoops) -> list[str]:
     # What follows has read no element yet, and anything may be asked again.
     lines.append(f"if (!({fits})) {left(UNFIT)}")
     return lines
-
-
-def compile_unit(code: ScalarLoops) -> tuple[Callable[..., tuple[Any, ...]], str, float]:
-    """(the function, its source, seconds to compile). Raises CompilerError."""
-    text = source(code)
-    loaded = load(text, code.dtypes)
-    return loaded.call, text, loaded.seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import types
-from dataclasses import dataclass
+from functools import partial
 from itertools import starmap
 from typing import Any
 
@@ -12,17 +12,16 @@ import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
+from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loops.extents import COUNTED, SMALL, bounds_of
-from npcompile.backends.cpu.loops.loop_unit import GIVEN, UNFIT, UNUSUAL, compile_unit
+from npcompile.backends.cpu.loops.loop_unit import GIVEN, UNFIT, UNUSUAL
+from npcompile.backends.cpu.loops.loop_unit import source as unit_source
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
-from npcompile.backends.errors import CompilerRefused, NoCompiler
 from npcompile.backends.likeness import as_array
-from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph, _present_state, may_not_return
-from npcompile.settings import config
+from npcompile.backends.registry import IGNORES_UNDERFLOW, _present_state, may_not_return
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.guards import All, Equals, Guard, HasKey, Is, Length, OfType, compared, within
 from npcompile.tensor_core.source import GLOBALS, NONE, UNBOUND, Assigned, Bound, Call, Formula, Literal, Name, Source, Written
-from npcompile.tensor_core.user_warnings import warn_once
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import Asked, NativeQuestion, conditions
 from npcompile.tracer.decisions import Decisions
@@ -53,32 +52,15 @@ from npcompile.tracer.native.states import Exit, State, is_attribute, shared_tup
 from npcompile.tracer.point import Point
 from npcompile.tracer.rebuilding import advance_range, advance_walk, rest_of_range, walked_array
 from npcompile.tracer.values import NULL, Cell, Lazy
+from npcompile.tracer.written_loops import NotNative, Program, TooLarge
 
 SIZE = re.compile(r"\b(a\d+)_n(\d+)\b")  # of an axis of an array that is given
 RANGE_ITERATOR: type = type(iter(range(0)))
 ARRAY_ITERATOR: type = type(iter(np.zeros(0)))
 
 
-class NotNative(Exception):
-    """The loop runs as a compiled body, an iteration at a time."""
-
-
-class TooLarge(NotNative):
-    """With arrays of such sizes."""
-
-
 def array_size(a: ArrayInput) -> str:
     return " * ".join(f"{a.name}_n{axis}" for axis in range(a.ndim))
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A native program: when it may run, the lines that call it and go on behind it, and itself."""
-
-    guards: tuple[Guard, ...]
-    conditions: tuple[Asked, ...]  # those that the native program does not ask itself
-    lines: tuple[str, ...]
-    compiled: CompiledGraph
 
 
 class NativeLoop:
@@ -320,20 +302,15 @@ class NativeLoop:
         """Let go of the values of this call: the parts refer to each other."""
         del self.blocks.guard, self.blocks.code.failing
 
-    def make(self, short_loops: frozenset[int]) -> Made:
+    def write(self, short_loops: frozenset[int]) -> Program:
         """`short_loops`: headers of those that have few iterations. Raises NotNative."""
         blocks = self.blocks
         try:
             blocks.write(self.state())
             self.require_small_arrays(short_loops)
             blocks.code.wraps_results = sets_attributes = bool(blocks.attributes.places)
-            call, source, seconds = compile_unit(blocks.code)
-        except CompilerRefused as error:  # not for want of a compiler: graphs tell of that
-            if config.internal_errors == "raise":
-                raise
-            warn_once(f"{error} A loop runs as a compiled body instead, an iteration at a time.")
-            raise NotNative(str(error)) from None
-        except (NoForm, NoCompiler) as reason:
+            source = unit_source(blocks.code)
+        except NoForm as reason:
             raise NotNative(str(reason)) from None
         name = self.function.name_constant
         native = f"{self.point.native_name}({', '.join(self.point.parameters)})"
@@ -342,9 +319,10 @@ class NativeLoop:
         # Underflow is the one error that the program does not notice.
         known, asked = name(IGNORES_UNDERFLOW.known, "usual_"), name(IGNORES_UNDERFLOW.holds)
         facts, left = self.asked()
+        loop = f"loop_{next(self.function.numbers)}"
 
         def lines_of_call(states: str) -> list[str]:
-            loop, given = name(call, "loop_"), ", ".join([facts, states, *arguments])
+            given = ", ".join([facts, states, *arguments])
             if sets_attributes:
                 # CPython looks for signals behind each call, but not where an iterator is unpacked: no handler may raise
                 # before the attributes are set.
@@ -365,8 +343,15 @@ class NativeLoop:
             lines += [f"if where == {k}:", *(f"    {line}" for line in self.leave(exit))]
         # Memory that no element can be read from where it is, or not be written to. Else it is nothing for this program.
         lines += [f"if where == {UNFIT}:", f"    return {native}"]
-        compiled = CompiledGraph(call, source, ("npc_run",), {"compile": seconds}, passes=blocks.code.passes.all())
-        return Made(tuple(self.guards), left, tuple(lines), compiled)
+        return Program(
+            tuple(self.guards),
+            left,
+            tuple(lines),
+            source,
+            partial(load, source, blocks.code.dtypes),
+            loop,
+            blocks.code.passes.all(),
+        )
 
     def asked(self) -> tuple[str, tuple[Asked, ...]]:
         """(the facts about names, which the native program asks, the conditions that are left)"""

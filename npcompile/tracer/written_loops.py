@@ -1,0 +1,50 @@
+"""Native programs that are written: what becomes a variant when their unit is compiled, now or after the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from npcompile.backends.errors import CompilerRefused, NoCompiler
+from npcompile.backends.passes import Pass
+from npcompile.backends.registry import CompiledGraph
+from npcompile.settings import config
+from npcompile.tensor_core.guards import Guard
+from npcompile.tensor_core.user_warnings import warn_once
+from npcompile.tracer.conditions import Asked
+
+
+class NotNative(Exception):
+    """The loop runs as a compiled body, an iteration at a time."""
+
+
+class TooLarge(NotNative):
+    """With arrays of such sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """When it may run, the lines that call it and go on after it, and its unit. It holds no arguments of a call."""
+
+    guards: tuple[Guard, ...]
+    conditions: tuple[Asked, ...]  # those that the native program does not ask itself
+    lines: tuple[str, ...]
+    source: str  # of its unit
+    unit: Callable[[], Any]  # compiles and loads that: its function and how long it took
+    name: str  # that the lines have for this function
+    passes: tuple[Pass, ...]
+
+    def compile(self, namespace: dict[str, Any]) -> CompiledGraph:
+        """Raises NotNative, and NotYet where no call may wait for a compiler."""
+        try:
+            loaded = self.unit()
+        except CompilerRefused as error:  # not for want of a compiler: graphs tell of that
+            if config.internal_errors == "raise":
+                raise
+            warn_once(f"{error} A loop runs as a compiled body instead, an iteration at a time.")
+            raise NotNative(str(error)) from None
+        except NoCompiler as reason:
+            raise NotNative(str(reason)) from None
+        namespace[self.name] = loaded.call
+        return CompiledGraph(loaded.call, self.source, ("npc_run",), {"compile": loaded.seconds}, passes=self.passes)
