@@ -30,7 +30,7 @@ from npcompile.backends.cpu.primitives import (
     stored_text,
 )
 from npcompile.backends.cpu.reducers import added_text, from_zero, identity_text, is_pairwise, is_position, notes_nan, tree_text
-from npcompile.backends.cpu.unfolded import opaque_text
+from npcompile.backends.cpu.unfolded import is_masking, opaque_text
 from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
@@ -91,6 +91,8 @@ class Printer(Sums):
                 text = primitive_text(op, names, [a.dtype for a in args], target.dtype)
                 if op == "power":
                     text = power_text(names[0], args[0].dtype, self.values.constants.get(args[1].name)) or text
+                if is_masking(s, self.values.constants):
+                    text = f"npc_same_{'f8' if target.dtype.itemsize == 8 else 'f4'}({text})"
                 self.line(f"const {c_type(target.dtype)} {target.name} = {named(text, s, self.angles)};")
             case Position(target, index):
                 self.line(f"const int64_t {target.name} = {size_text(index)};")

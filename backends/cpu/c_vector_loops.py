@@ -14,6 +14,7 @@ from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.lanes import BYTES, Lanes
 from npcompile.backends.cpu.primitives import c_type, power_text
+from npcompile.backends.cpu.unfolded import is_masking
 from npcompile.backends.cpu.vector_loops import VectorForm, template_of
 from npcompile.backends.kernels.index import split_linear
 from npcompile.backends.kernels.kernel import Let, Load, Position, Statement, Store, Value
@@ -107,6 +108,7 @@ class Vectors(Elements):
                 if op == "power" and (product := power_text(operands[0], dtype, self.p.values.constants.get(args[1].name), "@")):
                     return product
                 text = (template_of(s) or "").format(*operands, T=c_type(dtype))
+                text = f"npc_same@({text})" if is_masking(s, self.p.values.constants) else text
                 return text.replace(WHOLE, CALLED_WHOLE) if is_some or not self.form.are_inside else text
 
     def store(self, place: str, vector: str, *, is_some: bool) -> None:

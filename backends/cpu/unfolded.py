@@ -9,7 +9,7 @@ numbers those that it knows take few values. Where an operation on these has an 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,6 +117,13 @@ class KnownNumbers:
         found = [x.astype(value.dtype) for x in known]
         if found and sum(map(len, found)) <= MOST_KNOWN:
             self.numbers[value.name] = np.concatenate(found)
+
+
+def is_masking(let: Let, constants: Container[str]) -> bool:
+    """May the choice of a constant be there for what is made of it to have no error? LLVM takes 1 / (c ? x : 1) for c ? 1 / x : 1
+    and divides by each x: where that has an error, NumPy would be asked each time."""
+    is_float = let.target.dtype.kind == "f" and let.target.dtype.itemsize in (4, 8)
+    return let.op == "where" and is_float and any(arm.name in constants for arm in let.args[1:])
 
 
 def is_chosen(known: np.ndarray | None) -> bool:

@@ -71,6 +71,23 @@ def noted(make: Callable[[], np.ndarray], error: type[Exception]) -> bytes | Non
         return None
 
 
+@pytest.mark.parametrize("op", ["reciprocal", "divide", "sqrt"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("is_chosen_again", [False, True])
+def test_what_a_choice_keeps_from_an_operation_notes_nothing(op: str, dtype: str, is_chosen_again: bool) -> None:
+    """Compilers may not make 1 / (x > 0 ? x : 1) into x > 0 ? 1 / x : 1, which divides by each x."""
+    numbers = np.linspace(-3, 3, 67, dtype=dtype)
+    assert 0 in numbers
+    builder = Builder()
+    x = builder.input(TensorMeta(numbers.shape, numbers.dtype))
+    zero, one = (builder.apply("broadcast_to", builder.constant(k, x.dtype), shape=x.shape) for k in (0, 1))
+    is_positive = builder.apply("less", zero, x)
+    made = builder.apply(op, *[x] * (op == "divide"), builder.apply("where", is_positive, x, one))
+    run = compile_cpu(builder.finish([builder.apply("where", is_positive, made, x) if is_chosen_again else made]))
+    with np.errstate(all="raise", under="ignore"):
+        run(numbers)
+
+
 @pytest.mark.parametrize(
     ("numbers", "exponents", "dtype"),
     [([1e300, 1.5], [0.5, 2.0], "f8"), ([1e38, 1.5], [0.7, 4.0], "f4"), ([0.0, 1.5], [0.7, -1.0], "f8")],
