@@ -93,9 +93,11 @@ class Making:
 
         self.latest = perf_counter() + TIMEOUT
         with ExitStack() as held:
-            self.output = held.enter_context(cache.scratch_directory()) / "unit.so"
+            folder = held.enter_context(cache.scratch_directory())
+            self.output = folder / "unit.so"
             command = [*compiler.command, *compiler.flags, "-o", str(self.output), "-", *compiler.libraries]
-            self.child = held.enter_context(Child(command, source, is_beside))
+            kept = {"ZIG_LOCAL_CACHE_DIR": str(folder)}  # else zig keeps what it makes of each unit in its own cache, for ever
+            self.child = held.enter_context(Child(command, source, is_beside, kept))
             self.held = held.pop_all()
 
     def has_ended(self) -> bool:
@@ -151,8 +153,10 @@ def candidates() -> Iterator[tuple[str, ...]]:
         path = which(first)
         if path is not None:
             yield (path, *rest)
-    if importlib.util.find_spec("ziglang"):
-        yield (sys.executable, "-m", "ziglang", "cc")
+    ziglang = importlib.util.find_spec("ziglang")
+    for folder in (ziglang and ziglang.submodule_search_locations) or ():
+        if path := which(os.path.join(folder, "zig")):
+            yield (path, "cc")
 
 
 def which(name: str) -> str | None:
@@ -173,7 +177,7 @@ def restore(known: bytes) -> Compiler:
 def fingerprint(command: Sequence[str]) -> str:
     """Changes whenever another compiler, processor or target, or another choice of flags, would change the probe."""
     files = [os.stat(path) for path in map(which, command) if path]  # $CC may be a wrapper and what it wraps
-    wanted = (*BASE_FLAGS, *optional_flags(), *OPTIONAL_LIBRARIES, ABOUT)
+    wanted = (*BASE_FLAGS, *optional_flags(command), *OPTIONAL_LIBRARIES, ABOUT)
     return key_of("compiler", *command, *(f"{f.st_mtime_ns} {f.st_size}" for f in files), *wanted, processor())
 
 
@@ -186,9 +190,15 @@ def architecture() -> str:
     return os.environ.get("NPCOMPILE_MARCH") or "native"
 
 
-def optional_flags() -> tuple[str, ...]:
+def march(command: Sequence[str]) -> str:
+    """The option, for zig by its names: x86_64_v3 for x86-64-v3."""
+    is_zig = {"zig", "ziglang"} & {os.path.basename(word) for word in command}
+    return f"-march={architecture().replace('-', '_') if is_zig else architecture()}"
+
+
+def optional_flags(command: Sequence[str]) -> tuple[str, ...]:
     """What `probe` tries."""
-    return (f"-march={architecture()}", *tuning(), *OPTIONAL_FLAGS)
+    return (march(command), *tuning(), *OPTIONAL_FLAGS)
 
 
 def tuning() -> tuple[str, ...]:
@@ -226,7 +236,7 @@ class Trial:
     def __init__(self, command: tuple[str, ...], cache: Cache, runtime: str | None = None):
         from npcompile.backends.cpu.process import Child  # here, because a warm start runs no process
 
-        flags = optional_flags()
+        flags = optional_flags(command)
         self.cache = cache
         self.wanted = Compiler(command, "", (*BASE_FLAGS, *flags), OPTIONAL_LIBRARIES)
         with ExitStack() as held:
@@ -268,8 +278,8 @@ def probe(trial: Trial) -> Compiler:
     if succeeds(trial.attempt):
         return replace(trial.wanted, **told_by(trial.macros.result(PROBE_TIMEOUT)))
     command, cache = trial.wanted.command, trial.cache
-    flags = tuple(flag for flag in optional_flags() if links(command, (flag,), (), cache))
-    if (chosen := os.environ.get("NPCOMPILE_MARCH")) and f"-march={chosen}" not in flags:
+    flags = tuple(flag for flag in optional_flags(command) if links(command, (flag,), (), cache))
+    if (chosen := os.environ.get("NPCOMPILE_MARCH")) and march(command) not in flags:
         raise WrongSetting(
             f"NPCOMPILE_MARCH={chosen!r} in the environment: {' '.join(command)} makes no program for such a processor. "
             f"It takes what the compiler's -march= takes, x86-64-v3 for one; unset it for this machine's own processor"

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout
@@ -29,10 +29,12 @@ class Child:
     """A command that was started. It does not outlive the `with` block. Raises CompilerError.
 
     `is_beside`: nobody waits for it, or reads what it prints before it has ended; it leaves the processor to the program.
+    `environment`: what differs from that of the program.
     """
 
-    def __init__(self, command: Sequence[str], text: str, is_beside: bool = False):
+    def __init__(self, command: Sequence[str], text: str, is_beside: bool = False, environment: Mapping[str, str] | None = None):
         self.command = command
+        self.environment = {**os.environ, **(environment or {}), "LC_ALL": "C"}
         self.printed: list[IO[bytes]] = []
         if is_beside:  # to files: a pipe may be full
             self.printed = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115  (closed by __exit__)
@@ -55,7 +57,7 @@ class Child:
                     stdout=output,
                     stderr=errors,
                     start_new_session=True,
-                    env={**os.environ, "LC_ALL": "C"},
+                    env=self.environment,
                 )
         except (OSError, ValueError) as error:
             raise CompilerError(f"{shlex.join(command)}\ncannot be started: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -226,8 +227,27 @@ exec {REAL} "$@"
 def test_ziglang(tmp_path, monkeypatch):
     monkeypatch.setenv("CC", str(tmp_path / "nowhere"))
     loader = make_loader(tmp_path / "cache")
-    assert loader.compiler.command[1:] == ("-m", "ziglang", "cc")
+    program, argument = loader.compiler.command
+    assert Path(program).name == "zig" and argument == "cc"
     assert (mark_items(loader)(1000, 10) // 1000 == 1).all()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="a processor of x86-64")
+def test_ziglang_takes_names_of_processors_that_others_take(tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("NPCOMPILE_MARCH", "x86-64-v2")
+    compiler = find_compiler(Cache(tmp_path / "cache"))
+    assert Path(compiler.command[0]).name == "zig" and "-march=x86_64_v2" in compiler.flags
+
+
+def test_zig_keeps_nothing_of_a_unit(tmp_path, monkeypatch):
+    """Its own cache of what it has made is never swept: objects go with the folder of the unit."""
+    monkeypatch.setenv("CC", str(tmp_path / "nowhere"))
+    cache = Cache(tmp_path / "cache")
+    with find_compiler(cache).begin("int x;", cache) as making:
+        folder = making.finish().parent
+        assert list(folder.rglob("*.o"))
+    assert not folder.exists()
 
 
 @needs_compiler
@@ -291,7 +311,7 @@ def test_processors_that_gather_quickly_are_tuned_for(features, gathers, march, 
     monkeypatch.setattr(compiler_module, "processor", lambda: features)
     monkeypatch.setenv("NPCOMPILE_MARCH", march or "")
     assert compiler_module.tuning() == (("-mtune=sapphirerapids",) if tuned else ())
-    assert set(compiler_module.tuning()) <= set(compiler_module.optional_flags())
+    assert set(compiler_module.tuning()) <= set(compiler_module.optional_flags(()))
 
 
 @needs_compiler
