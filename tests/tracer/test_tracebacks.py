@@ -307,6 +307,49 @@ def test_traceback(function, backend):
         assert report(compiled, x.copy()) == expected
 
 
+def names(function: Callable[..., Any], *arguments: Any) -> list[set[str]]:
+    """The variables of each frame under this one that an exception was raised through, as debuggers show them."""
+    try:
+        function(*arguments)
+    except Exception as error:
+        return [set(frame.f_locals) for frame, _ in traceback.walk_tb(error.__traceback__.tb_next)]
+    raise AssertionError("nothing is raised")
+
+
+class Checked:
+    def __init__(self, limit):
+        self.limit = limit
+
+    def check(self, x):
+        if str(x) != "":
+            return super().__eq__(self.limit(x.sum()))
+        return x
+
+    def checked_later(self, x):
+        compute = lambda: self.limit + x  # noqa: E731
+        x = x.sum()
+        self.kept = str(x)
+        return compute() + super().missing
+
+
+METHODS = (lambda x: Checked(lambda total: x[9]).check(x), lambda x: Checked(2).checked_later(x))
+
+
+@pytest.mark.parametrize("function", [*PROGRAMS, *METHODS], ids=lambda f: f.__name__)
+def test_variables_of_frames(function, monkeypatch):
+    for method in (Checked.check, Checked.checked_later):
+        monkeypatch.setattr(Checked, method.__name__, method)
+    x = np.array([1.5, 2.0, 3.0])
+    expected = names(function, x.copy())
+    for method in (Checked.check, Checked.checked_later):
+        monkeypatch.setattr(Checked, method.__name__, npc.compile(method))
+    compiled = npc.compile(function, backend="eager")
+    for _ in range(2):
+        found = names(compiled, x.copy())  # CPython 3.12 has let go of a comprehension's variable
+        assert len(found) == len(expected)
+        assert all(name in theirs or name.isidentifier() for ours, theirs in zip(found, expected, strict=True) for name in ours)
+
+
 def outer(function, x):
     y = function(x)
     return y + 1

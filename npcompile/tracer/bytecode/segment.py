@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import types
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -34,7 +35,6 @@ from npcompile.tracer.bytecode.assembler import (
     JUMP_FORWARD,
     JUMP_IF_FALSE,
     LOAD_CONST,
-    LOAD_DEREF,
     LOAD_FAST,
     LOAD_SPECIAL,
     MOVE_FAST,
@@ -82,20 +82,27 @@ class Layout:
     kept_names: tuple[str, ...] = ()
 
 
+class Exit(list[Any]):
+    """The object of an exit, alone in a list. Constants of code refer to it weakly: the garbage collector does not see these."""
+
+    __slots__ = ("__weakref__",)
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """New code that enters the user's code at one instruction."""
 
-    code: types.CodeType  # its free variables are the user's cells, then the user's free variables, then the exits' objects
+    code: types.CodeType  # its free variables are the user's cells, then the user's free variables
     entry: Layout
     layouts: dict[int, Layout]  # what is handed over, for each exit that control can reach
-    exit_cells: tuple[types.CellType, ...]  # not constants of the code: the garbage collector does not look into these
+    exits: tuple[Exit, ...]
     self_name: str | None  # the user's first parameter, passed before all others because super() looks for it there
 
     @uncounted
     def bind(self, user: types.FunctionType, cells: tuple[types.CellType, ...] = ()) -> Callable[..., tuple[Any, Any]]:
         """The function to call with the stack values that are not NULL, then the locals."""
-        function = types.FunctionType(self.code, user.__globals__, user.__name__, None, cells + self.exit_cells)
+        # All arguments are passed. As defaults the exits are held by the function, and are no variables of its frame.
+        function = types.FunctionType(self.code, user.__globals__, user.__name__, self.exits, cells)
         if self.self_name is None:
             return function
         return lambda *state: function(self.self_in(cells, state), *state)
@@ -219,6 +226,8 @@ def layout_at(code: types.CodeType, facts: CodeFacts, index: int, state: State, 
 
 # A label is the index of one of the user's instructions, or negative for a place of ours.
 ENTRY: Final = -1
+SELF: Final = ".self"  # a variable of the name that the cell has
+AGAIN: Final = ".again"  # the variable of the user's first parameter, where it is passed before all others too
 KEPT: Final = ".kept"  # the variable of the list of locals that nothing reads
 THROWN: Final = ".thrown"  # the variable of the exception that is raised at the entry
 
@@ -250,13 +259,13 @@ class Writer:
         parameters = [*[THROWN] * self.throws, *self.stack_names, *self.layout.local_names, *kept]
         self.self_name = code.co_varnames[0] if "__class__" in code.co_freevars and code.co_argcount else None
         if self.self_name is not None:
-            stand_in = ".self" if self.self_name in self.cells else self.self_name
-            parameters = [stand_in, *(".again" if name == self.self_name else name for name in parameters)]
+            stand_in = SELF if self.self_name in self.cells else self.self_name
+            parameters = [stand_in, *(AGAIN if name == self.self_name else name for name in parameters)]
         self.argcount = len(parameters)
         own = [name for name in self.facts.slots if name not in self.cells]
         self.variables = list(dict.fromkeys([*parameters, *own, *self.temporaries()]))
-        self.free = (*self.cells, *(f".exit{index}" for index in self.layouts))
-        self.slot_of = {name: slot for slot, name in enumerate([*self.variables, *self.free])}
+        self.left = {index: Exit([self.exits[index]]) for index in self.layouts}
+        self.slot_of = {name: slot for slot, name in enumerate([*self.variables, *self.cells])}
         self.new_slot = [self.slot_of[name] for name in self.facts.slots]
 
     def temporaries(self) -> list[str]:
@@ -289,8 +298,7 @@ class Writer:
             if index == entry or index not in self.layouts:
                 self.copy(instructions[index])
         self.write_cold()
-        exit_cells = tuple(types.CellType(self.exits[index]) for index in self.layouts)
-        return Segment(self.assembled(), self.layout, self.layouts, exit_cells, self.self_name)
+        return Segment(self.assembled(), self.layout, self.layouts, tuple(self.left.values()), self.self_name)
 
     # --- pieces
 
@@ -311,9 +319,11 @@ class Writer:
     def prologue(self) -> None:
         entry = self.layout.index
         self.positions = self.facts.instructions[entry].positions
-        if self.free:
-            self.add(COPY_FREE_VARS, len(self.free))
+        if self.cells:
+            self.add(COPY_FREE_VARS, len(self.cells))
         self.add(RESUME)
+        if AGAIN in self.slot_of:
+            self.add(DELETE_FAST, self.slot_of[AGAIN])
         given = [n for n in (self.self_name, *self.layout.local_names) if n is not None and n not in self.cells]
         for name in dict.fromkeys(given):
             if name not in self.facts.bound[entry]:
@@ -328,7 +338,8 @@ class Writer:
             self.take_kept()
         if self.throws:
             self.handler = self.facts.instructions[entry].handler
-            self.add(LOAD_FAST, self.slot_of[THROWN])
+            for opcode in MOVE_FAST:
+                self.add(opcode, self.slot_of[THROWN])
             self.add(RAISE_VARARGS, 1)
             self.handler = None
         elif entry != min({entry, *self.states}) or entry in self.layouts:
@@ -342,7 +353,8 @@ class Writer:
         for name in names:
             self.add(STORE_FAST, self.slot_of[name])
         self.load_constant((UNBOUND,) * len(names))
-        self.add(LOAD_FAST, self.slot_of[KEPT])
+        for opcode in MOVE_FAST:
+            self.add(opcode, self.slot_of[KEPT])
         self.load_constant(slice(None))
         self.add(STORE_SUBSCR)
         for name in names:
@@ -426,7 +438,8 @@ class Writer:
             self.add(BUILD_LIST, len(layout.kept_names))
             height += 1
         self.add(BUILD_TUPLE, height)
-        self.add(LOAD_DEREF, self.slot_of[f".exit{layout.index}"])
+        self.load_constant(weakref.proxy(self.left[layout.index]))
+        self.add(UNPACK_SEQUENCE, 1)  # a call would look for signals here
         self.add(SWAP, 2)
         self.add(BUILD_TUPLE, 2)
         self.add(RETURN_VALUE)
@@ -467,9 +480,9 @@ class Writer:
             co_kwonlyargcount=0,
             co_flags=code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
             co_nlocals=len(self.variables),
-            co_varnames=tuple(self.variables),
+            co_varnames=tuple(self.self_name or name if name == SELF else name for name in self.variables),
             co_cellvars=(),
-            co_freevars=self.free,
+            co_freevars=self.cells,
             co_consts=tuple(self.consts),
             co_stacksize=max([code.co_stacksize + 4, len(self.slots(self.layout)) + 3 + len(self.layout.kept_names), *heights]),
             co_code=bytecode,
