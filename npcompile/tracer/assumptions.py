@@ -146,7 +146,7 @@ class Assumptions:
         return is_new or source not in self.decisions.known_texts
 
     def fix_texts(self) -> bool:
-        """Something was not captured: are strings, of which few values were met, constants in the next attempt?"""
+        """Something was not captured of a string: are those of which few values were met constants in the next attempt?"""
         found = self.texts - self.decisions.known_texts
         self.decisions.known_texts |= found
         return bool(found)

@@ -26,13 +26,22 @@ from npcompile.tracer.values import (
     ExceptionValue,
     GradMode,
     Iterator,
+    Lazy,
+    Mapping,
+    Method,
     Opaque,
+    OutsideMapping,
+    OutsideSequence,
+    Sequence,
+    Text,
     Truth,
+    children,
 )
 
 UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph
 ELEMENTWISE_LIMIT = 64  # the same of loops of a few elementwise operations, which become one kernel
 INLINE_DEPTH = 24
+CONTAINERS = (Sequence, Mapping, Method, Iterator)
 USER_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)  # of the user's operands: Python raises its own
 MOST_DECLINED = 16  # guards of what an instruction was given that is not captured
 INSTRUCTION_LIMIT = 20_000  # of one capture; beyond it the program is cut where it stands
@@ -283,7 +292,7 @@ class Frame:
 
     def declined(self, index: int, decline: Decline, began: int) -> NoReturn:
         """End the graph before the instruction. What it did before it declined is undone by capturing again."""
-        if self.capture.fix_texts():
+        if any(map(self.is_text, self.stack)) and self.capture.fix_texts():
             raise Restart
         if self.is_in_body:
             raise BodyDeclined(decline)
@@ -297,6 +306,14 @@ class Frame:
         self.require_enterable(reason)
         self.capture.decisions.halt = began, reason
         raise Restart
+
+    def is_text(self, value: Any) -> bool:
+        """Is it a string that is an input, or does it hold one?"""
+        if isinstance(value, Lazy):
+            value = self.capture.realized.get(value.source)
+        if isinstance(value, (OutsideSequence, OutsideMapping)) and not value.is_loaded:
+            return False
+        return isinstance(value, Text) or isinstance(value, CONTAINERS) and any(map(self.is_text, children(value)))
 
     def give_up(self, index: int, reason: Break) -> Restart:
         """End the graph before `index` in the next attempt."""

@@ -53,6 +53,8 @@ def asked(capture: Capture, template: str, function: Callable[..., Any], values:
         return Text(source, hint)
     if type(hint) is bool:
         return Comparison(source, hint)
+    if type(hint) is int:
+        return capture.read(source, hint)
     capture.guard(Equals(source, capture.object_of(hint)))
     return forward.lifted(hint)
 
