@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -49,7 +50,14 @@ class Run:
 
 
 def run_suite(
-    suite: str, *, compiled: str = "", cases: int = 0, timeout: float = 7200, select: str = "", tiers: str = "always"
+    suite: str,
+    *,
+    compiled: str = "",
+    cases: int = 0,
+    timeout: float = 7200,
+    select: str = "",
+    tiers: str = "always",
+    has_cold_cache: bool = False,
 ) -> Run:
     """Run the tests of `suite` ("scipy.signal", or "scipy.signal.tests.test_windows"); `compiled`: the package to compile."""
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +66,8 @@ def run_suite(
         command += ["-p", "tests.packages.plugin", f"--outcomes={outcomes}", f"--compile={compiled}"]
         command += [f"--cases={cases}", f"--tiers={tiers}"]
         command += ["-c", os.devnull, "--rootdir", folder, "--pyargs", suite, *(["-k", select] if select else [])]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        cache = {"NPCOMPILE_CACHE_DIR": str(Path(folder) / "cache")} if has_cold_cache else {}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **cache}
         try:
             done = subprocess.run(
                 command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout, check=False
@@ -97,6 +106,19 @@ def compare(suite: str, *, cases: int, select: str = "", package: str = "", tier
     return lost
 
 
+def first_runs(suite: str, count: int, *, cases: int, select: str = "", package: str = "", tiers: str = "measured") -> str:
+    """A row of a table: seconds of the tests of a suite, plain and compiled with nothing in the cache, in turn."""
+    package = package or suite.partition(".tests")[0]
+    seconds: dict[str, list[float]] = {"": [], package: []}
+    for _ in range(count):
+        for compiled in seconds:
+            run = run_suite(suite, compiled=compiled, cases=cases, select=select, tiers=tiers, has_cold_cache=True)
+            seconds[compiled].append(run.seconds)
+    plain, ours = map(statistics.median, seconds.values())
+    ratio = statistics.median(b / max(a, 1e-9) for a, b in zip(*seconds.values(), strict=True))
+    return f"| {suite} | {len(run.passed())} | {plain:.2f} | {ours:.2f} | {ratio:.2f} |"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.packages", description=__doc__)
     parser.add_argument(
@@ -111,8 +133,20 @@ def main() -> int:
     parser.add_argument(
         "--tiers", choices=TIERS, default="always", help='"measured": functions that are quicker as they are run so'
     )
+    parser.add_argument(
+        "--first-runs",
+        type=int,
+        default=0,
+        metavar="N",
+        help="a table of N runs plain and compiled, with an empty cache each",
+    )
     given = parser.parse_args()
     named = {"cases": given.cases, "select": given.select, "package": given.package, "tiers": given.tiers}
+    if given.first_runs:
+        print("| tests | pass compiled | seconds plain | compiled, empty cache | ratio |\n|---|---|---|---|---|", flush=True)
+        for suite in given.suites:
+            print(first_runs(suite, given.first_runs, **named), flush=True)
+        return 0
     lost = [test for suite in given.suites for test in compare(suite, **named)]
     return 1 if lost else 0
 
