@@ -89,6 +89,17 @@ def files_over_500_lines() -> int:
     return sum(text.count("\n") > 500 for text in package_sources().values())
 
 
+def fields_of_any_type() -> int:
+    """Fields of the tracer's dataclasses of which the type says nothing: values of users that are asked. Others are `object`."""
+    classes = (n for name, tree in trees().items() if name.startswith("npcompile.tracer") for n in ast.walk(tree))
+    fields = (f for c in classes if isinstance(c, ast.ClassDef) and is_dataclass(c) for f in c.body)
+    return sum(isinstance(f, ast.AnnAssign) and ast.unparse(f.annotation) == "Any" for f in fields)
+
+
+def is_dataclass(node: ast.ClassDef) -> bool:
+    return any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
 def reads_of_generated_c() -> int:
     """Places in tests of the CPU's code that ask for its text. They ask passes, answers or the plan where these can tell."""
     paths = {p.relative_to(FILE.parent): p for p in FILE.parent.rglob("*.py")}
@@ -115,6 +126,7 @@ COUNTS: dict[str, Callable[[], int]] = {
         places_that_ask_for_the_version,
         files_over_500_lines,
         reads_of_generated_c,
+        fields_of_any_type,
     )
 }
 

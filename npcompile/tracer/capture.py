@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -141,6 +141,18 @@ def is_symbolic(source: Source) -> Guard:
     return within(Literal(-SYMBOLIC_INTEGERS[-1]), source, Literal(SYMBOLIC_INTEGERS[-1]))
 
 
+class Running(Protocol):
+    """What a Capture asks of Frames, whose class is above it."""
+
+    index: int
+    stack: list[Any]
+    locals: dict[str, Any]
+    cells: dict[str, Cell]
+
+    @property
+    def root(self) -> Running: ...
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Capture(Assumptions):
     """The values of one attempt: what came from outside, what the program has changed."""
@@ -178,7 +190,7 @@ class Capture(Assumptions):
     error_states: set[int] = field(default_factory=set)  # instructions behind blocks of np.errstate
     place: Place | None = None  # the device that the program runs on, when arrays came on one
     makes_on_cpu: bool = False  # has the program made Tensors that are to be on the CPU?
-    frame: Any = None  # the Frame whose instruction is being captured
+    frame: Running | None = None  # the Frame whose instruction is being captured: `frame.running`
     begun: list[Generator] = field(default_factory=list)  # generators with blocks that were asked for an item
     effects: list[Any] = field(default_factory=list)  # what the program changes beside arrays: see tracer.effects
     owners: dict[int, Any] = field(default_factory=dict)  # id of an outside object that can be changed -> its value
@@ -225,6 +237,12 @@ class Capture(Assumptions):
         finally:
             self.builder, outer.is_closed, self.grad_enabled = outer, False, enabled
             self.bodies -= 1
+
+    @property
+    def stands_at(self) -> int:
+        """The instruction of the outermost frame."""
+        assert self.frame is not None
+        return self.frame.root.index
 
     def forget(self) -> None:
         """Let go of the arguments of this call: the capture's parts refer to each other."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,16 +28,26 @@ from npcompile.tensor_core.loop_ir.types import KINDS, Memref, Type, type_of
 from npcompile.tensor_core.source import Call, Name
 from npcompile.tensor_core.tensors.devices import shadow
 from npcompile.tracer.bytecode.segment import UNBOUND
+from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import Condition
 from npcompile.tracer.known import SCALARS
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import Traced, trace
 from npcompile.tracer.on_host import Place, Visit, natively
+from npcompile.tracer.point import Point
 from npcompile.tracer.variant import Variant
 
 MOST_KNOWN = 64  # kinds of calls whose estimate is remembered
 MACHINE = Machine()
 PLAIN = (bool, int, float, complex, np.generic, str, type(None), type(iter(range(0))), ModuleType, FunctionType)
+
+
+class Owner(Compiled[Point], Protocol):
+    """What is asked of the CompiledFunction whose loops these are, beside what its Points ask."""
+
+    entry: FunctionType
+
+    def native_program(self, point: Point, state: tuple[Any, ...]) -> Variant | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +133,7 @@ class DeviceLoops:
         return (chosen, *dict.fromkeys(each))
 
 
-def device_loops(function: Any, point: Any, state: tuple[Any, ...], of_elements: bool) -> Variant | None:
+def device_loops(function: Owner, point: Point, state: tuple[Any, ...], of_elements: bool) -> Variant | None:
     """A variant of the Point at the start of a CompiledFunction. None where the loops have no program on the device.
 
     `of_elements`: None, too, where all innermost loops hold statements about whole arrays, which graphs may do better.
@@ -143,7 +153,7 @@ def device_loops(function: Any, point: Any, state: tuple[Any, ...], of_elements:
     return Variant(guards, tuple(map(Condition, guards)), (line,), None, compiled, None, seconds)
 
 
-def compiled_loops(function: Any, point: Any, state: Sequence[Any], of_elements: bool) -> DeviceLoops:
+def compiled_loops(function: Owner, point: Point, state: Sequence[Any], of_elements: bool) -> DeviceLoops:
     """Raises Unsupported, of the front end or a backend."""
     kinds = [array_kind(type(x)) for x in state]
     places = [None if kind is None else place_of(x, kind) for x, kind in zip(state, kinds)]
@@ -165,13 +175,13 @@ def compiled_loops(function: Any, point: Any, state: Sequence[Any], of_elements:
     return DeviceLoops(taken, traced, program, on_host(function), lambda given: is_native_on_host(function, point, given))
 
 
-def on_host(function: Any) -> Callable[..., Any]:
+def on_host(function: Owner) -> Callable[..., Any]:
     """The compiled function on copies of its arrays: what it changes goes back, and its results go to the device."""
     run = natively(lambda *state: (None, function.entry(*state)), None, None, function.program.location(function.facts.start))
     return lambda *state: run(*state)[1]
 
 
-def is_native_on_host(function: Any, point: Any, state: Sequence[Any]) -> bool:
+def is_native_on_host(function: Owner, point: Point, state: Sequence[Any]) -> bool:
     """Is there a native program of the function for copies of its arrays? It is kept, for the calls that come.
 
     It is made for arrays without their numbers, which it does not depend on.
@@ -184,7 +194,7 @@ def is_native_on_host(function: Any, point: Any, state: Sequence[Any]) -> bool:
     return made is not None
 
 
-def host_loops(function: Any, point: Any, state: tuple[Any, ...]) -> Variant | None:
+def host_loops(function: Owner, point: Point, state: tuple[Any, ...]) -> Variant | None:
     """The same where the host is to run it: at the start of the function, or at a loop inside it, whose values are moved once."""
     if not all(map(is_plain, state)):
         return None

@@ -49,7 +49,7 @@ INSTRUCTION_LIMIT = 20_000  # of one capture; beyond it the program is cut where
 
 @dataclass(slots=True)
 class Return:
-    value: Any
+    value: object
 
 
 @dataclass(slots=True)
@@ -364,6 +364,12 @@ class Frame:
         while self.program.instructions[index].traits.flow == "goto":
             index = self.program.instructions[index].target
         return index
+
+
+def running(capture: Capture) -> Frame:
+    """The Frame whose instruction is being captured."""
+    assert isinstance(capture.frame, Frame), capture.frame
+    return capture.frame
 
 
 def describe(outcome: Outcome) -> tuple[str, str]:

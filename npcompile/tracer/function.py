@@ -11,7 +11,7 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -90,10 +90,12 @@ class CompiledFunction:
     options: Options
     compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None = None
     is_switched: bool = True  # does it run as it is where npcompile.switch says so?
-    entry: Any = None  # a function; of its type mypy makes a method
+    known_entry: InitVar[types.FunctionType | None] = None
     current: Current = field(default_factory=Current)  # what the entry, and every function that was given its code, enters
-    python: Any = None  # a copy of `user` as it was: what runs uncompiled
+    known_python: InitVar[types.FunctionType | None] = None
     numbers: Iterator[int] = field(default_factory=itertools.count)  # at the ends of names
+    entry: types.FunctionType = field(init=False)
+    python: types.FunctionType = field(init=False)  # a copy of `user` as it was: what runs uncompiled
     code: types.CodeType = field(init=False)
     parameters: Parameters = field(init=False)
     program: Program = field(init=False, repr=False)  # read at the first call, as the facts are
@@ -123,17 +125,18 @@ class CompiledFunction:
     _trial: Trial | None = None
     _plain: Callable[..., Any] | None = None
 
-    def __post_init__(self) -> None:
-        if self.python is None:
-            self.python = copied(self.user)
+    def __post_init__(self, known_entry: types.FunctionType | None, known_python: types.FunctionType | None) -> None:
+        self.python = copied(self.user) if known_python is None else known_python
         self.code = self.python.__code__
         self.parameters = Parameters.of(self.code)
         if self.current.compiled is None:
             self.current.be(self)
-        if self.entry is None:
+        if known_entry is not None:
+            self.entry = known_entry
+            if self.current.stub is None:  # it was unpickled
+                self.current.make_stub()
+        else:
             self.entry = make_entry(self.user, self.parameters, self.current, self.is_switched)
-        elif self.current.stub is None:  # it was unpickled
-            self.current.make_stub()
         ALIVE[id(self)] = self
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -40,7 +40,7 @@ class Arm:
     inputs: list[Node]  # for the contents of the storages
     contents: list[Node]  # of the storages, in the end
     frame: Frame
-    result: Any  # what it returns, where the arms meet at the exit
+    result: object  # what it returns, where the arms meet at the exit
 
 
 # --- arrays that are from before after one arm, and new after the other

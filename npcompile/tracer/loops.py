@@ -103,7 +103,7 @@ class Loop:
     dead: set[str] = field(default_factory=set)  # those that nobody reads behind an iteration
     rebound: set[str] = field(default_factory=set)  # those to which it gives other values
     storages: list[Storage] = field(default_factory=list)  # of arrays from before the loop that the body writes
-    present: Any = None  # the item in the last run of the body
+    present: object = None  # the item in the last run of the body
 
     def capture(self) -> None:
         frame, capture = self.frame, self.frame.capture

@@ -15,19 +15,22 @@ import resource
 import threading
 import timeit
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from resource import getrusage
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from npcompile.backends.background import blocking
+from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import uncounted
+from npcompile.tracer.decisions import Break
 from npcompile.tracer.entry import Current, compiled_function, make_entry
 from npcompile.tracer.parts import FEW, Parts, kind_of, parts_of, shares
+from npcompile.tracer.variant import Options
 
 COMPILED, PLAIN = "compiled", "as it is"
 MANY = 8  # calls each way after which most verdicts fall; after FEW a clear one, after MOST_CALLS any
@@ -133,11 +136,41 @@ class Usage:
 OF_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)  # Linux alone has it
 
 
+class Left(Protocol):
+    """What is asked of a Point: from where its program runs as it is, if it does."""
+
+    left: Callable[..., Any] | None
+
+    @property
+    def location(self) -> Location: ...
+
+
+class Tried(Protocol):
+    """What is asked of the CompiledFunction that is tried, whose class is above."""
+
+    options: Options
+    parameters: Parameters
+    lock: threading.RLock
+    current: Current
+    breaks: list[Break]
+
+    @property
+    def points(self) -> Mapping[Any, Left]: ...
+    @property
+    def is_current(self) -> bool: ...
+    @property
+    def is_compiling(self) -> bool: ...
+    @property
+    def plain(self) -> Callable[..., Any]: ...
+    @property
+    def dispatch(self) -> Callable[..., Any]: ...
+
+
 @dataclass(slots=True, eq=False)
 class Trial:
     """What an entry enters while it is open, or differs by kind, whether its function runs compiled."""
 
-    function: Any = field(repr=False)  # the CompiledFunction
+    function: Tried = field(repr=False)
     kinds: dict[Any, Times] = field(default_factory=dict)
     is_running: bool = False  # is a call being timed? Those that it makes of the same function are part of it
     is_aside: bool = False  # has the function stepped aside, but for a call that is timed again?

@@ -25,7 +25,7 @@ class Lazy:
     """Something from outside that nothing was asked of yet: passing it on needs no guard."""
 
     source: Source  # the Python expression that gives it in the generated function
-    example: Any  # what it is in this call
+    example: object  # what it is in this call
 
 
 @dataclass(slots=True, eq=False)
@@ -200,7 +200,7 @@ class Super:
     """super(after, owner)"""
 
     after: type
-    owner: Any
+    owner: object
 
 
 @dataclass(slots=True, eq=False)
@@ -221,17 +221,17 @@ class Comparison:
 
 @dataclass(slots=True, eq=False)
 class SliceValue:
-    start: Any
-    stop: Any
-    step: Any
+    start: object
+    stop: object
+    step: object
 
 
 @dataclass(slots=True, eq=False)
 class RangeValue:
     """range(start, stop, step) with start and stop Constants or Dims, and a constant step."""
 
-    start: Any
-    stop: Any
+    start: object
+    stop: object
     step: int
     source: Source | None = None  # of one from outside
 
@@ -254,12 +254,12 @@ class Iterator:
 class Generator(Iterator):
     """A generator made inside the captured program: `parts` are what makes the same one, of kind "lazy"."""
 
-    frame: Any = None  # the Frame that it runs
+    frame: object = None  # the Frame that it runs: `generators.frame_of`
     bodies: int = 0  # how many bodies of loops and branches it was made in
     has_blocks: bool = False  # does it have `try` or `with` blocks, which see how it ends?
     is_running: bool = False
     handled: list[ExceptionValue] = field(default_factory=list)  # exceptions that it handles where it stands
-    returned: Any = None  # its result
+    returned: object = None  # its result
 
 
 @dataclass(slots=True, eq=False)
@@ -275,7 +275,7 @@ class Opaque:
 class Cell:
     """A variable shared with inner functions. `content` is None while it has no value that is known here."""
 
-    content: Any
+    content: object
     source: Source | None = None  # the real cell, for one that exists outside
     is_written: bool = False
 
@@ -289,7 +289,7 @@ class Closure:
     globals: dict[str, Any]
     defaults: Sequence | None = None
     kwdefaults: Mapping | None = None
-    annotations: Any = None  # Sequence of names and values in turn, the function that makes them (3.14), or None
+    annotations: object = None  # Sequence of names and values in turn, the function that makes them (3.14), or None
     cells: list[Cell] = field(default_factory=list)
     qualname: str = ""
     attributes: dict[str, Any] = field(default_factory=dict)  # set on it
@@ -309,7 +309,7 @@ class Partial:
 class Method:
     """A function bound to its first argument."""
 
-    owner: Any
+    owner: object
     function: Constant | Closure | None  # of a function
     name: str
 
@@ -403,7 +403,7 @@ class Transform:
     """A function and what is done to it when it is called: `kind` is a row of tracer.transformed.TRANSFORMS."""
 
     kind: str
-    function: Any  # the user's function; made while capturing, the value that it is there
+    function: object  # the user's function; made while capturing, the value that it is there
     options: dict[str, Any] = field(default_factory=dict)
 
     outside: ClassVar[type[Transform]]  # the class of the same that users call: npcompile.transforms, which is above

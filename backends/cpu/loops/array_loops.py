@@ -485,12 +485,8 @@ class ArrayLoops:
         fewest = {k: ALONE_FROM * (self.read_alone.get(root, 0) >= axes) for (root, axes), k in self.owners.items()}
         for k, count in fewest.items():
             self.code.passes.note("elements from which threads help", f"array {k} that is written", None, count)
-        return (
-            "\n".join(
-                [HELPERS, *(f"#define NPC_FEWEST_{k} {n}" for k, n in fewest.items()), *self.folds.values(), *self.functions]
-            )
-            + "\n"
-        )
+        definitions = [f"#define NPC_FEWEST_{k} {n}" for k, n in fewest.items()]
+        return "\n".join([HELPERS, *definitions, *self.folds.values(), *self.functions]) + "\n"
 
 
 def ends_of(f: Function | None, part: Part, axes: int) -> tuple[str, str]:

@@ -306,9 +306,8 @@ def matrix_vector(loops: ArrayLoops, a: Part, x: Part, fail: Fail) -> Part:
     target = loops.fresh(x.dtype, [a.sizes[0]])
     matrix, rows, inner = f.take(a.data, "char*"), *map(f.take, a.strides)
     vector, step, out, m, n = f.take(x.data, "char*"), f.take(x.strides[0]), f.take(target.data, "char*"), *map(f.take, a.sizes)
-    infinite = (
-        f"npc_has_infinity_{tag}({matrix}, {m}, {rows}, {n}, {inner}) || npc_has_infinity_{tag}({vector}, {n}, {step}, 1, 0)"
-    )
+    infinite = f"npc_has_infinity_{tag}({matrix}, {m}, {rows}, {n}, {inner})"
+    infinite += f" || npc_has_infinity_{tag}({vector}, {n}, {step}, 1, 0)"
     lines = [f"if (npc_matvec_{tag}({matrix}, {rows}, {inner}, {vector}, {step}, {out}, {m}, {n})) return -1;"]
     lines.append(f"if (SELDOM(npc_not_finite_{tag}((const {c_type(x.dtype)}*){out}, {m})) && ({infinite})) return 1;")
     finish(loops, f, lines, fail, a.sizes, matrix=a.root)

@@ -200,9 +200,8 @@ def fold(loops: ArrayLoops, name: str, dtype: np.dtype) -> str:
         pairs = "pairs[0] + pairs[1]" if halves == 2 else "(pairs[0] + pairs[2]) + (pairs[1] + pairs[3])"
         # Of eight: x[0] + x[1], y[0] + y[1], x[2] + x[3], y[2] + y[3]
         even, odd = (", ".join(f"{side}[{k + o}]" for k in range(0, halves, 2) for side in "xy") for o in (0, 1))
-        loops.folds[key] = SUM.format(**names, even=even, odd=odd, pairs=pairs) + STORED.format(
-            **names, cases=stored_cases(lanes)
-        )
+        made = SUM.format(**names, even=even, odd=odd, pairs=pairs)
+        loops.folds[key] = made + STORED.format(**names, cases=stored_cases(lanes))
     else:
         steps = {f"pair{w}": text("a[k]" if w > 1 else "a[0]", f"a[k + {w}]" if w > 1 else "a[1]") for w in (1, 2, 4, 8)}
         last, step, step1 = text("r", "x[i]"), text("a[k]", "x[i + k]"), text("a[k]", "x[i]")

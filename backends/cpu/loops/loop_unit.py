@@ -12,7 +12,7 @@ from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.elements import C_OF_KIND, COMPLEX_TYPES
 from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.loops import number_lists, packed_columns
-from npcompile.backends.cpu.loops.noted_errors import IN_PROGRAM, is_look, with_fewer_looks
+from npcompile.backends.cpu.loops.noted_errors import FORGET, IN_PROGRAM, LOOK, with_fewer_looks
 from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS, WORD
 from npcompile.backends.cpu.loops.scalar_functions import helpers
 from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
@@ -178,7 +178,8 @@ def program_lines(code: ScalarLoops) -> list[str]:
     lines.append("  PyObject *result = 0, *raised = 0;")
     lines.append("  int64_t fuel = POLL, elements = 0, where = 0, due = 0;")
     body = with_fewer_looks(code.lines, code.floats(), IN_PROGRAM)
-    code.passes.note("looks at floating-point errors", "the program", None, sum(map(is_look, body)))
+    looks = sum(line == FORGET or LOOK.fullmatch(line) is not None for line in body)
+    code.passes.note("looks at floating-point errors", "the program", None, looks)
     lines += [*(f"  {line}" for line in body), *ways_out(code.exits, body, code.handed("int", "NPC_ITERATIONS"))]
     lines += ["given:", *[WRAP] * code.wraps_results, "failed:", "done:"]
     known = code.statements.rooms if code.statements is not None else {}

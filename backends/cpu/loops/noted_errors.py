@@ -38,10 +38,6 @@ def look(exit_name: str, *, is_new: bool) -> str:
     return f"if (SELDOM(npc_noted())) goto {exit_name};" + IS_NEW * is_new
 
 
-def is_look(line: str) -> bool:
-    return line == FORGET or LOOK.fullmatch(line) is not None
-
-
 def with_fewer_looks(lines: Iterable[str], floats: Set[str], failing: str) -> list[str]:
     """The lines of a function. `floats`: variables that hold no integers, beside those that the lines define. `failing`: what is
     done where there is no memory, although statements before are to be done again; the first `{}` stands for their way out, the

@@ -37,7 +37,7 @@ class Argument:
     """An argument of a draw: the expression that gives it before the graph runs, and a value like it."""
 
     text: str
-    example: Any
+    example: object
     is_constant: bool = False
     arrays: tuple[Array, ...] = ()
 

@@ -19,7 +19,7 @@ from npcompile.trees import NONE, REGISTERED, TreeDef, is_static, kind_of
 class Tree:
     """A value taken apart: its leaves, and its form, which holds None where a leaf was."""
 
-    form: Any
+    form: object
     leaves: list[Any]
 
     @classmethod
@@ -49,7 +49,7 @@ LEAF = object()
 class Static:
     """A part of a dataclass that is no part of the tree."""
 
-    value: Any
+    value: object
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +58,7 @@ class Registered:
 
     frame: Frame
     kind: type
-    static: Any
+    static: object
     items: list[Any]
 
     def build(self, parts: list[Any]) -> Any:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.loop_unit import GIVEN
+from npcompile.backends.cpu.loops.parallel_loops import Spread
 from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.strips import Strip
 from npcompile.backends.cpu.loops.ways_out import Handed, failed
@@ -91,6 +92,20 @@ class Inside:
             code.integers[target] = known
 
 
+class Chunks(Protocol):
+    """What is asked of the loop whose chunks are being written: of an Apart, whose class is above."""
+
+    spread: Spread
+    header: int
+    region: frozenset[int]
+
+    def at_header(self, index: int) -> list[str]: ...
+    def go(self, code: ScalarLoops, index: int, key: tuple[Any, ...], copies: Iterable[tuple[str, str, str]]) -> None: ...
+    def store(self, b: Blocks, name: str, value: Any) -> Any: ...
+    def item(self, code: ScalarLoops, variable: str, place: str) -> None: ...
+    def begin(self, code: ScalarLoops, inner: Steps, start: str) -> None: ...
+
+
 @dataclass(slots=True)
 class Blocks:
     """Writes the program that begins at `header`, of a loop or of the function."""
@@ -136,12 +151,12 @@ class Blocks:
     calls: list[Any] = field(default_factory=list)  # functions that are being written where they are called
     home: tuple[Program, CodeFacts] | None = None  # of the function that the loop is in
     inside: Inside | None = None  # the loop whose strip is being written
-    pointwise: Any = None  # the loop that is followed to see what it does to each element
+    pointwise: Callable[[int], None] | None = None  # what arrives at instructions of the loop that is followed by elements
     write_strip: Callable[[Blocks, int, str], None] | None = None  # between the label of a loop's header and the loop
     write_parallel: Callable[[Blocks, int, str], None] | None = None  # before that
     origins: dict[str, int] = field(default_factory=dict)  # labels -> the first instruction of the block that came there first
     steps: dict[int, set[str]] = field(default_factory=dict)  # headers of time loops -> labels behind all their iterations
-    apart: Any = None  # the loop whose chunks are being written: an Apart
+    apart: Chunks | None = None  # the loop whose chunks are being written
     parallel: dict[int, frozenset[int]] = field(default_factory=dict)  # loops that have chunks: header -> region
     trip_counts: dict[int, int] = field(default_factory=dict)  # headers -> how many iterations, where that is a constant
     ranges: Ranges | None = None
@@ -182,9 +197,8 @@ class Blocks:
         self.write_pending()
         comprehends = self.comprehensions > 0
         reached = {index for index, *_ in self.labels} & self.loops.keys() if self.is_start else {self.header}
-        is_whole = (
-            reached <= self.came_back if reached else self.is_start and not self.loops and (comprehends or not self.refused)
-        )
+        without_loops = self.is_start and not self.loops and (comprehends or not self.refused)
+        is_whole = reached <= self.came_back if reached else without_loops
         if not is_whole:
             raise NoForm("; ".join(dict.fromkeys(self.refused)) or "the loop does not come back to its beginning")
 
@@ -221,7 +235,7 @@ class Blocks:
 
     def failing(self) -> str:
         """The label where an exception is set: before the statement, if there is what handlers of the user's, or others, see."""
-        if self.clean is None or not (self.apart is self.inside is self.pointwise is None):
+        if self.clean is None or (self.apart, self.inside, self.pointwise) != (None, None, None):
             return failed()
         index, state = self.clean
         assert self.home is not None
@@ -268,7 +282,7 @@ class Blocks:
             self.follow(index)
             return
         if self.pointwise is not None:
-            self.pointwise.arrive(index)
+            self.pointwise(index)
             return
         inside = self.inside
         if inside is not None and index not in inside.region:

@@ -22,16 +22,14 @@ from npcompile.tracer.values import Lazy
 PROPERTIES = ("shape", "size", "ndim")
 
 
-def is_over_elements(
-    program: Program, facts: CodeFacts, header: int, variables: Mapping[str, Any], space: Mapping[str, Any]
-) -> bool:
+def is_over_elements(program: Program, facts: CodeFacts, header: int, known: Mapping[str, Any], space: Mapping[str, Any]) -> bool:
     """Are there loops inside that read or write single elements of arrays, and nothing that a native loop has no form for?"""
     region = sorted(loop_region(facts, header))
     if not any(k in facts.loop_headers for k in region if k != header):
         return False
     instructions = [program.instructions[k] for k in region]
     read = {n for i in instructions for n in names_read(i)}
-    ranks = {rank for n in read if (rank := rank_of(variables.get(n))) is not None}
+    ranks = {rank for n in read if (rank := rank_of(known.get(n))) is not None}
     subscripts = [k for k, i in zip(region, instructions) if i.traits.reads("element") or i.traits.writes("element")]
     are_elements = all(index_length(program.instructions[k - 1]) in ranks for k in subscripts)
     return bool(subscripts) and are_elements and all(has_form(i, space) for i in instructions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cmath
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def require_rounding() -> None:
         raise NoForm("complex numbers where it is not known how products are rounded")
 
 
-def is_complex_number(value: Any) -> bool:
+def is_complex_number(value: Any) -> TypeGuard[Scalar]:
     return isinstance(value, Scalar) and is_complex(value.kind)
 
 

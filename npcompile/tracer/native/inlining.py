@@ -32,7 +32,7 @@ class Call:
     following: int  # the caller's next instruction
     branches: bool = False  # is there another way than the one that is being written?
     returns: int = 0
-    result: Any = None
+    result: object = None
     attributes: dict[str, Any] = field(default_factory=dict)  # that it has set
 
 

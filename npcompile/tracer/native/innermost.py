@@ -61,9 +61,8 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     outer = None if strip.is_nest else outer_of(b, index, region)
     bands = [] if outer is None else bands_of(strip, outer, body)
     if outer is not None:
-        b.noted(
-            "wavefront in lanes", index, None if any(isinstance(x, LaneBand) for x in bands) else "statements without vectors"
-        )
+        why_not = None if any(isinstance(x, LaneBand) for x in bands) else "statements without vectors"
+        b.noted("wavefront in lanes", index, why_not)
         b.noted("wavefront", index, None if bands else "rows do not wait for the row before them, or in no known way")
     by_lanes = lane_nest_of(b, strip, body) if strip.is_nest else []
     if strip.is_nest:

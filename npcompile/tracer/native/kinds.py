@@ -103,7 +103,7 @@ class Slice:
 class Method:
     """A method of an array, to be called."""
 
-    owner: Any
+    owner: object
     name: str
 
 
@@ -125,7 +125,7 @@ class Listed:
 class Shared:
     """The cell of a variable that a comprehension reads, and what the variable holds."""
 
-    value: Any
+    value: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Generator:
     """A generator made on the stack, and the iterator that it goes over."""
 
     nested: Nested
-    iterator: Any
+    iterator: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class Outside:
     """A Python object that nothing was asked of yet."""
 
     source: Source
-    example: Any
+    example: object
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Outside) and self.source == other.source

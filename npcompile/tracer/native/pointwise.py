@@ -328,7 +328,7 @@ class PointwiseLoop:
         outer, state = b.code.lines, b.state
         b.code.lines = self.lines = made.lines = []
         made.entered = {v.tree.name: v.sizes for v in variables.values() if isinstance(v, Formula) and isinstance(v.tree, Held)}
-        b.code.pointwise = b.pointwise = made
+        b.code.pointwise, b.pointwise = made, made.arrive
         b.state = State(state.stack.copy(), variables.copy())
         try:
             b.push(next_item(b, self.iterator, b.fail()))
@@ -391,9 +391,8 @@ class PointwiseLoop:
             way.made[n] = result
         functions, lines, (few, rows) = written(self.loop(name, found, carried, way), types)
         self.blocks.noted("ones outside masks", self.header, count=found.with_ones)
-        self.blocks.noted(
-            "lanes in registers", self.header, None if rows else "blocks in memory", f"{rows} rows of the loop", few
-        )
+        why_not = None if rows else "blocks in memory"
+        self.blocks.noted("lanes in registers", self.header, why_not, f"{rows} rows of the loop", few)
         statements.functions += functions
         code.lines += lines
         self.finish(name, before, way)

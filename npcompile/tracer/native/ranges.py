@@ -459,9 +459,8 @@ def refined(variables: dict[str, Value], truth: Value, is_true: bool) -> dict[st
     for value, relation, other in ((left, sign, right), (right, SWAPPED[sign], left)):
         if value.name and other.is_int:
             old = told.get(value.name, ANY)
-            least, most = between(
-                replace(value, least=max(value.least, old.least), most=min(value.most, old.most)), relation, other
-            )
+            inside = replace(value, least=max(value.least, old.least), most=min(value.most, old.most))
+            least, most = between(inside, relation, other)
             if least > most and value.is_int:
                 return None
             if least <= most:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -242,9 +242,7 @@ def placed_part(code: ScalarLoops, part: Part, name: str, copies: list[Any]) -> 
     sizes = tuple(put(n, f"n{k}") for k, n in enumerate(part.sizes))
     strides = tuple(put(s, f"s{k}") for k, s in enumerate(part.strides))
     root = put(part.root, "o", "object") if part.is_own else part.root
-    return Part(
-        part.dtype, put(part.data, "d", "data"), sizes, strides, root, part.is_own, part.is_whole, part.is_dense, part.is_ordered
-    )
+    return replace(part, data=put(part.data, "d", "data"), sizes=sizes, strides=strides, root=root)
 
 
 def names_of(iterator: Any) -> list[str]:

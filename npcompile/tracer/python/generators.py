@@ -15,7 +15,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import raising
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.bytecode.versions import RUNNING
-from npcompile.tracer.frame import INLINE_DEPTH, Frame, Yielded
+from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return, Yielded, running
 from npcompile.tracer.python import iteration, operators
 from npcompile.tracer.values import (
     Constant,
@@ -41,6 +41,11 @@ def generator(frame: Frame, inner: Frame, function: Any, positional: Arguments, 
     return made
 
 
+def frame_of(made: Generator) -> Frame:
+    assert isinstance(made.frame, Frame), made.frame
+    return made.frame
+
+
 def has_blocks(code: types.CodeType) -> bool:
     """Does a generator have `try` or `with` blocks, other than what CPython puts around all of it?"""
     instructions = decode(code).instructions
@@ -50,8 +55,8 @@ def has_blocks(code: types.CodeType) -> bool:
 
 def resume(made: Generator, thrown: raising.Raises | None = None) -> Any | None:
     """What the generator yields next, with an exception raised where it stands; None when it has returned."""
-    inner = made.frame
-    capture, asking = inner.capture, inner.capture.frame
+    inner = frame_of(made)
+    capture, asking = inner.capture, running(inner.capture)
     if capture.bodies != made.bodies:
         capture.require_no_body("a generator goes on")
     native = capture.decisions.native_calls.get(asking.index) if asking.parent is None else None
@@ -81,6 +86,7 @@ def resume(made: Generator, thrown: raising.Raises | None = None) -> Any | None:
     capture.frame = asking
     if isinstance(outcome, Yielded):
         return outcome.value
+    assert isinstance(outcome, Return), outcome
     made.is_exhausted, made.returned = True, outcome.value
     return None
 
@@ -100,7 +106,7 @@ def ask(frame: Frame, delegate: Any, sent: Any) -> Any | None:
     if not operators.is_none(sent):
         if not isinstance(delegate, Generator) or not delegate.position:
             raise Decline("a value is sent to what takes none")
-        delegate.frame.stack[-1] = sent
+        frame_of(delegate).stack[-1] = sent
     had_ended = delegate.is_exhausted
     item = iteration.next_item(frame.capture, delegate)
     if item is None and had_ended and isinstance(delegate, Generator):
@@ -167,17 +173,17 @@ def item_or_stop(made: Generator, item: Any | None) -> Any:
 def send(made: Generator, value: Any) -> Any:
     if made.is_exhausted:
         raise stop_iteration()
-    value = made.frame.capture.realize(value)
+    value = frame_of(made).capture.realize(value)
     is_none = isinstance(value, Constant) and value.value is None
     if not made.position and not is_none:
         raise Decline("a value is sent to a generator that has just been made")
     if made.position:
-        made.frame.stack[-1] = value
+        frame_of(made).stack[-1] = value
     return item_or_stop(made, resume(made))
 
 
 def throw(made: Generator, kind: Any, value: Any = None, traceback: Any = None) -> Any:
-    capture = made.frame.capture
+    capture = frame_of(made).capture
     given = [capture.realize(v) for v in (kind, value) if v is not None]
     given = [v for v in given if not (isinstance(v, Constant) and v.value is None)]
     if len(given) == 2 and not isinstance(given[1], ExceptionValue):
@@ -193,14 +199,14 @@ def close(made: Generator) -> Any:
     if made.is_exhausted or not made.position:
         made.is_exhausted = True
         return Constant(None)
-    asking = made.frame.capture.frame
+    asking = running(frame_of(made).capture)
     asking.catches = True  # what comes out of it is looked at here
     try:
         item = resume(made, raising.Raises(ExceptionValue(GeneratorExit, [])))
     except raising.Raises as raised:
         if not issubclass(raised.value.kind, (GeneratorExit, StopIteration)):
             raise
-        made.frame.capture.frame = asking
+        frame_of(made).capture.frame = asking
         return Constant(None)
     finally:
         asking.catches = False
@@ -222,7 +228,7 @@ def drop(frame: Frame, made: Generator) -> None:
 
 def is_referred_to(frame: Frame, made: Generator) -> bool:
     pending: list[Any] = []
-    frames = [frame, *(g.frame for g in frame.capture.begun)]
+    frames = [frame, *(frame_of(g) for g in frame.capture.begun)]
     while frames:
         each = frames.pop()
         pending += [*each.stack, *each.locals.values(), *each.cells.values()]

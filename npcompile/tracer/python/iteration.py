@@ -68,7 +68,7 @@ def iterator_of(capture: Capture, value: Any) -> Any:
             if not is_contiguous(x.meta, "C"):
                 raise Decline("iteration over ndarray.flat of an array in another order")
             made = Iterator("array", [iterable(reshape(x, (product(x.shape),)), any_length=capture.goes_through_gradients)])
-            value.begun = capture.frame.root.index
+            value.begun = capture.stands_at
             return made
         case TensorValue():
             iterable(value.array)
@@ -85,7 +85,7 @@ def iterator_of(capture: Capture, value: Any) -> Any:
 
 def over_container(capture: Capture, kind: str, parts: list[Any], resizes: int = 0, start: int = 0) -> Iterator:
     """An iterator over what may change: it knows where it was made, as it cannot always be made again elsewhere."""
-    return Iterator(kind, parts, start=start, made_at=capture.frame.root.index, resizes=resizes)
+    return Iterator(kind, parts, start=start, made_at=capture.stands_at, resizes=resizes)
 
 
 def over_view(capture: Capture, view: DictView, backwards: bool = False) -> Iterator:
@@ -264,7 +264,7 @@ def lazily(capture: Capture, function: Any, arguments: list[Any], items: Callabl
         except Raises as raised:  # the iterator that this stands for goes on after an exception, and `given` does not
             raise Decline(raised.reason) from None
 
-    return Iterator("lazy", [function, *arguments], made_at=capture.frame.root.index, advance=advance)
+    return Iterator("lazy", [function, *arguments], made_at=capture.stands_at, advance=advance)
 
 
 def remaining(iterator: Any) -> int | None:

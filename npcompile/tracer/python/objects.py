@@ -17,7 +17,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.source import Literal, Source
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.frame import Frame
+from npcompile.tracer.frame import Frame, running
 from npcompile.tracer.python import calls, effects, forward, identity, iteration, operators
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
 from npcompile.tracer.python.class_attributes import (
@@ -285,14 +285,14 @@ def delete(frame: Frame, owner: Instance, name: str) -> None:
 
 def load_from_super(frame: Frame, owner: Super, name: str) -> Any:
     """`super(after, x).name`"""
-    is_class = isinstance(owner.owner, Constant) and isinstance(owner.owner.value, type)
-    kind = owner.owner.value if is_class else class_of(owner.owner)
+    of_class = owner.owner.value if isinstance(owner.owner, Constant) and isinstance(owner.owner.value, type) else None
+    kind = of_class or class_of(owner.owner)
     if kind is None or owner.after not in kind.__mro__:
         raise Decline("super() of an object that is not known")
     found = on_class(frame.capture, kind, name, owner.after)
     if found is MISSING or name == "__class__":
         raise Decline(f"super() has no attribute {name!r}")
-    return bound(frame, found, None if is_class else owner.owner, kind, name, owner.after)
+    return bound(frame, found, None if of_class else owner.owner, kind, name, owner.after)
 
 
 def super_of(frame: Frame, positional: Arguments) -> Super:
@@ -426,7 +426,7 @@ def call_special(capture: Capture, owner: Any, name: str, *arguments: Any) -> An
         return NotImplemented
     if not isinstance(function, types.FunctionType):
         raise Decline(f"{name} of an object of type {class_of(owner).__qualname__}")  # type: ignore[union-attr]
-    answer = calls.call(capture.frame, Constant(function), [owner, *arguments], {})
+    answer = calls.call(running(capture), Constant(function), [owner, *arguments], {})
     found = capture.realize(answer)
     return NotImplemented if isinstance(found, Constant) and found.value is NotImplemented else answer
 
@@ -564,7 +564,7 @@ def contains(capture: Capture, container: Any, item: Any) -> Any:
 
 @forward.call_function.defined
 def call_of(capture: Capture, function: Any, arguments: Arguments) -> Any:
-    return calls.call(capture.frame, capture.realize(function), arguments, {})
+    return calls.call(running(capture), capture.realize(function), arguments, {})
 
 
 @forward.class_iter.defined

@@ -77,7 +77,7 @@ def converted(method: str, capture: Capture, x: Array, arguments: list[Any]) -> 
         raise Decline("the bytes between longdoubles, which are no part of them")
     if capture.goes_through_gradients or capture.bodies:
         raise Decline(f"{method} in a loop or branch of the graph, or where gradients go through")
-    index = capture.frame.root.index
+    index = capture.stands_at
     is_native = index in capture.decisions.native_calls  # it is made there, for another reason or by another call
     return Converted(fresh(capture.builder, x.node, TensorMeta(x.shape, x.dtype)), method, None if is_native else index)
 
