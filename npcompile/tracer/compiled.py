@@ -11,7 +11,7 @@ from npcompile.backends.background import Job
 from npcompile.tensor_core.source import Object, Source
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Program
-from npcompile.tracer.bytecode.segment import Layout
+from npcompile.tracer.bytecode.layout import Layout
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.decisions import Arms, Break
 from npcompile.tracer.entry import Current

@@ -27,7 +27,7 @@ from npcompile.tensor_core.loop_ir.ops import Policy
 from npcompile.tensor_core.loop_ir.types import KINDS, Memref, Type, type_of
 from npcompile.tensor_core.source import Call, Name
 from npcompile.tensor_core.tensors.devices import shadow
-from npcompile.tracer.bytecode.segment import UNBOUND
+from npcompile.tracer.bytecode.layout import UNBOUND
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import Condition
 from npcompile.tracer.known import SCALARS

@@ -13,7 +13,7 @@ from npcompile.backends.device_arrays import array_kind
 from npcompile.tensor_core.guards import Is, Truth
 from npcompile.tensor_core.source import Call, Name
 from npcompile.tracer.bytecode.decode import Program
-from npcompile.tracer.bytecode.segment import Layout
+from npcompile.tracer.bytecode.layout import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.compiled import Compiled

@@ -40,8 +40,9 @@ from npcompile.tracer.argument_kinds import are_usual
 from npcompile.tracer.arrays.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
 from npcompile.tracer.bytecode.decode import Program, decode, is_too_long
+from npcompile.tracer.bytecode.layout import UNBOUND, Layout
 from npcompile.tracer.bytecode.parameters import Parameters
-from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
+from npcompile.tracer.bytecode.segment import make_segment
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, uncounted
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import conditions

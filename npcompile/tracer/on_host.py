@@ -15,7 +15,7 @@ from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.tensors.devices import shadow
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Program
-from npcompile.tracer.bytecode.segment import Layout
+from npcompile.tracer.bytecode.layout import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.entry import compiled_function
 from npcompile.tracer.holders import is_holder, leaves, replaced

@@ -21,7 +21,7 @@ from npcompile.tensor_core.guards import HasKey
 from npcompile.tensor_core.source import GLOBALS, Source
 from npcompile.tensor_core.user_warnings import warn_once, warn_user, warnings_held
 from npcompile.tracer.assumptions import Seen
-from npcompile.tracer.bytecode.segment import Layout
+from npcompile.tracer.bytecode.layout import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
 from npcompile.tracer.capture import ARRAY_FLAGS, MixedDevices
 from npcompile.tracer.compiled import Compiled

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from npcompile.tracer.bytecode.analysis import analyse
-from npcompile.tracer.bytecode.segment import UNBOUND, Segment, assemble, make_segment, possible_exits
+from npcompile.tracer.bytecode.layout import UNBOUND
+from npcompile.tracer.bytecode.segment import Segment, assemble, make_segment, possible_exits
 from tests.tracer import sample_functions
 from tests.tracer.sample_functions import CALLS, LOG, Box, big_function
 
