@@ -418,10 +418,10 @@ def test_native_loops_can_be_switched_off():
 
 
 def test_a_program_that_the_compiler_refuses_is_told_of_once(monkeypatch):
-    def refuse(code):
+    def refuse(source, dtypes):
         raise CompilerRefused("cc loop.c\nsaid no")
 
-    monkeypatch.setattr(loops, "compile_unit", refuse)
+    monkeypatch.setattr(loops, "load", refuse)
     x = rng.random(N)
     is_told = pytest.warns(RuntimeWarning, match="said no A loop runs as a compiled body instead")
     with npc.config.patch(internal_errors="warn"), is_told as told:
