@@ -69,6 +69,7 @@ class Recorder:
     def __init__(self, file: TextIO):
         self.file = file
         self.compiled: list[types.FunctionType] = []
+        self.processor = 0.0  # seconds of it that this process has taken for tests
         self.limits: list[str] = []  # what npcompile said of functions that met the recompile limit
         logger = logging.getLogger("npcompile.recompiles")
         logger.setLevel(logging.INFO)
@@ -87,12 +88,13 @@ class Recorder:
         def end(*_: object) -> None:
             raise TimeoutError(f"{item.nodeid} has no end")
 
-        before = signal.signal(signal.SIGALRM, end)
+        before, began = signal.signal(signal.SIGALRM, end), time.process_time()
         signal.alarm(LONGEST)
         try:
             return (yield)
         finally:
             signal.alarm(0)
+            self.processor += time.process_time() - began
             signal.signal(signal.SIGALRM, before)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -113,6 +115,7 @@ class Recorder:
         self.write(
             event="summary",
             called=len(called),
+            processor=self.processor,
             limited=sum(any(point.is_native for point in made.points.values()) for made in called),
             limits=self.limits,
             graphs=sum(len(made.graphs) for made in called),
