@@ -9,6 +9,7 @@ from npcompile.tracer.instructions import table
 from npcompile.tracer.native import instructions as native_instructions
 from npcompile.tracer.python import (
     array_function,
+    class_operators,
     container_operators,
     copying,
     deques,
@@ -26,6 +27,7 @@ from npcompile.tracer.python import functions as python_functions
 
 __all__ = [
     "array_function",
+    "class_operators",
     "container_operators",
     "control",
     "copying",

@@ -25,7 +25,7 @@ WithSymbol = Forward[[Capture, str, Value], Value]
 BinaryWithSymbol = Forward[[Capture, str, Value, Value], Value]
 Assignment = Forward[[Capture, Value, Value, Value], Value]
 
-# Classes written in Python: objects.py
+# Classes written in Python: class_operators.py, objects.py
 class_binary: Final[BinaryWithSymbol] = Forward()
 class_inplace: Final[BinaryWithSymbol] = Forward()
 class_unary: Final[WithSymbol] = Forward()
