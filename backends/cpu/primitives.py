@@ -281,6 +281,8 @@ def cast_text(x: str, old: np.dtype, new: np.dtype) -> str:
             return f"npc_round_f2_f8({x})"
         return rounded_text(f"(float){x}", new)
     if kind_of(old) == "f" and new.kind in "iu":
+        if old.itemsize <= 8:  # what clang knows to be infinite it would take for no integer at all
+            x = f"npc_same_{'f8' if old.itemsize == 8 else 'f4'}({x})"
         if new.kind == "u" and new.itemsize == 8:
             high = "9223372036854775808.0" + ("f" if old.itemsize <= 4 else "")
             above = f"(uint64_t)(int64_t)({x} - {high}) ^ 0x8000000000000000u"

@@ -198,6 +198,8 @@ def test_a_mask_that_is_written_through():
         "np.take(x, f)",
         "x.astype(int) + (A[0, 0] + np.nan).astype(int)",
         "(x / (k % 2)).astype(int)",
+        "(x / (k % 2)).astype(np.int32)",
+        "(x / (k % 2)).astype(np.uint64)",
         "x.astype(np.uint8)",
         "np.column_stack((x, x[1:]))",
     ],
