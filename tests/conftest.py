@@ -28,21 +28,23 @@ compiler.BASE_FLAGS = (*(flag for flag in compiler.BASE_FLAGS if flag != "-w"), 
 
 # Tests of what programs mean, not of how C is optimized: their thousands of units compile in less than half the time at -O0.
 # With NPCOMPILE_TEST_LEVEL all tests of a run have that level, so that `NPCOMPILE_TEST_LEVEL=-O3` optimizes these too.
-UNOPTIMIZED = {"tracer", "transforms"}
+UNOPTIMIZED = {"tracer", "transforms"}  # folders
+UNOPTIMIZED |= {f"test_{name}.py" for name in ("array_functions", "spread")}  # of native_loops
 LEVEL = os.environ.get("NPCOMPILE_TEST_LEVEL")
 
 
 @pytest.fixture(autouse=True)
 def level_of_optimization(request: pytest.FixtureRequest) -> Iterator[None]:
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    level = LEVEL or ("-O0" if folder in UNOPTIMIZED else "-O3")
+    level = LEVEL or ("-O0" if {folder, request.path.name} & UNOPTIMIZED else "-O3")
     try:
         known = loader()
     except NoCompiler:  # tests run without a compiler too
         yield
         return
     before = known.compiler
-    known.compiler = replace(before, flags=tuple(level if flag == "-O3" else flag for flag in before.flags))
+    chosen = [level, *["-fno-sanitize=undefined"] * (level == "-O0")]  # zig's -O0 asks for it: that is slow, and aborts
+    known.compiler = replace(before, flags=tuple(x for flag in before.flags for x in (chosen if flag == "-O3" else [flag])))
     yield
     known.compiler = before
 
