@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.backend import compile_cpu
+from npcompile.tensor_core import Builder, ShapeEnv, TensorMeta
 
 Program = Callable[[np.ndarray], np.ndarray]
 
@@ -98,3 +100,19 @@ def test_what_is_combined_at_places_keeps_values_beside_it(n: int) -> None:
         for x in INPUTS:
             x = np.resize(x, n)
             assert outcome(run, x) == outcome(program, x), x[:3]
+
+
+def test_numbers_of_an_array_whose_strides_change():
+    """np.any(np.imag(np.diag(x))) of a checked matrix: strides are symbolic, and are not asked for."""
+    env = ShapeEnv()
+    n = env.symbol("n", 4, at_least=2)
+    env.changing.add("n")
+    builder = Builder(env=env)
+    x = builder.input(TensorMeta((3, n), np.dtype("c16")))
+    numbers = builder.apply("laid_out", builder.apply("imag", builder.apply("reshape", x, shape=(3 * n,))), strides=(16 * n,))
+    some = builder.apply("reduce", builder.apply("cast", numbers, dtype=np.dtype(bool)), reducer="logical_or", axes=(0,))
+    finite = builder.apply("reduce", builder.apply("isfinite", x), reducer="logical_and", axes=(0, 1))
+    compiled = compile_cpu(builder.finish([some, builder.apply("require_none", builder.apply("logical_not", finite))]), ())
+    for size in (2, 5):
+        assert compiled(np.ones((3, size)) * 1j, size)[0]
+        assert not compiled(np.ones((3, size)) + 0j, size)[0]
