@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import itertools
 import math
 from collections.abc import Callable
@@ -222,3 +223,45 @@ def test_negative_of_a_negative_constant():
         return total
 
     agrees(shifted, np.linspace(-1, 1, 60))
+
+
+def sum_and_call(x, function, arguments):
+    total = 0.0
+    for i in range(len(x)):
+        if x[i] > 5:
+            if arguments == 0:
+                return total, function()
+            if arguments == 2:
+                return total, function(x[i], total)
+            return total, function(x[i], total, i)
+        total += x[i]
+    return total
+
+
+def types_of_nothing(n):
+    return [np.intp().itemsize, 0.0, 0, False, 0j, np.float32(), np.bool_(), np.complex64()] * n
+
+
+OF_ONE = [int, float, bool, abs, round, math.floor, math.trunc, math.isnan, math.degrees, cmath.phase, cmath.isnan, np.isnan]
+OF_ONE += [np.float64, np.int8, np.signbit, np.logical_not, np.square, len]
+OF_SEVERAL = [divmod, cmath.rect, math.atan2, max, np.roll, np.repeat, np.clip, np.power]
+
+
+@pytest.mark.parametrize("count", [0, 2, 3])
+@pytest.mark.parametrize("function", [*OF_ONE, *OF_SEVERAL], ids=lambda f: f.__name__)
+def test_other_numbers_of_arguments(function, count):
+    """What Python refuses, or what has another meaning."""
+
+    def answer(program):
+        try:
+            return program(np.array([1.0, 2.0, 6.0, 1.0]), function, count)
+        except (TypeError, ValueError) as error:  # an integer of NumPy's to what base?
+            return type(error), str(error)
+
+    compiled = npc.compile(sum_and_call)
+    for _ in range(2):
+        assert repr(answer(compiled)) == repr(answer(sum_and_call))
+
+
+def test_types_of_nothing():
+    assert repr(npc.compile(types_of_nothing)(2)) == repr(types_of_nothing(2))

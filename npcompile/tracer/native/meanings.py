@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cmath
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -208,11 +210,20 @@ def call(code: ScalarLoops, function: Any, arguments: Sequence[Any], keywords: d
     if function.value in (enumerate, zip, reversed):
         return tied(function.value)(code, arguments, dict(keywords), fail)
     if is_known(function.value, table):
+        require_count(function.value, len(arguments), (1, MANY))
         return table[function.value](code, arguments, keywords, fail)
     functions = OF_COMPLEX if any(map(is_complex_number, given)) else FUNCTIONS
     if keywords or not is_known(function.value, functions):
         raise NoForm(f"a call of {getattr(function.value, '__name__', function.value)}")
+    require_count(function.value, len(arguments), (1, 1))
     return functions[function.value](code, arguments, fail)
+
+
+def require_count(function: Any, count: int, usual: tuple[int, int]) -> None:
+    """NoForm for so many arguments: Python refuses them, or means something else. `usual`: the fewest and the most."""
+    fewest, most = (function.nin, function.nin) if isinstance(function, np.ufunc) else COUNTS.get(function, usual)
+    if not fewest <= count <= most:
+        raise NoForm(f"{function.__name__}() of {count} arguments")
 
 
 def require_complex_form(function: Any, given: Sequence[Any]) -> None:
@@ -391,6 +402,17 @@ def length(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     return found
 
 
+MANY = 255
+COUNTS: dict[Any, tuple[int, int]] = {  # the fewest and the most arguments, where these are not the usual ones
+    **dict.fromkeys((divmod, math.pow, math.atan2, math.copysign, cmath.rect), (2, 2)),
+    **dict.fromkeys((round, math.log, np.round, complex), (1, 2)),
+    **dict.fromkeys((min, max), (1, MANY)),
+    len: (1, 1),
+    pow: (2, 3),
+    range: (1, 3),
+    np.roll: (2, MANY),
+    np.clip: (3, 3),
+}
 FUNCTIONS: dict[Any, Callable[..., Any]] = {range: range_of, len: length, **FUNCTIONS_OF_NUMBERS, **MADE_OF_NUMBERS}
 OPERATORS_OF_COMPLEX = (np.add, np.subtract, np.equal, np.not_equal)  # np.multiply and np.divide round in another way
 ELEMENTWISE_OF_COMPLEX = "absolute multiply divide square reciprocal sqrt exp exp2 expm1 log log2 log10 log1p rint"

@@ -187,6 +187,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     if function in (int, float, bool) and len(positional) == 1 and not keywords and isinstance(positional[0], Comparison):
         return arithmetic.of_comparison(capture, function, positional[0])
     if is_hashable(function):
+        if len(positional) > MOST_GIVEN.get(function, len(positional)):
+            raise Decline(f"{name} of {len(positional)} arguments")
         if function in BUILTINS:
             given = [capture.realize(p) for p in positional]
             if function not in TAKES_INTEGERS:
@@ -600,6 +602,7 @@ TAKES_INTEGERS = {  # of any size, which others are given as constants
     *(abs, min, max, sum, divmod, round, isinstance, type),
     *(int, float, bool, str, repr, ascii, format, hex, bin, oct),
 }
+MOST_GIVEN = {**dict.fromkeys((abs, bool, any, all, callable, tuple, list, reversed), 1), sum: 2, enumerate: 2}
 BUILTINS: dict[Any, Callable[[Frame, Arguments, Keywords], Any]] = {}
 CALLED_BY_CODE: dict[types.CodeType, Callable[..., Any]] = {}  # of functions that a library makes of the user's
 STANDS_FOR_NUMPY: dict[type, Callable[..., Any]] = {}  # by type of constants that are NumPy's functions over Tensors
