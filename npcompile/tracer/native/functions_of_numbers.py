@@ -82,8 +82,6 @@ def to_bool(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
 
 def nearest(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     """round(x): an integer of Python's, of two that are as near the even one."""
-    if len(arguments) != 1:
-        raise NoForm("round() to digits")
     x = number(arguments[0])
     if is_float(x.kind):
         return to_int(code, [Scalar(x.kind, code.function("rint", x.kind, [x.text], fail))], fail)
@@ -100,28 +98,21 @@ def divided(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Items:
 
 def powered(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     """pow(a, b)."""
-    if len(arguments) != 2:
-        raise NoForm("pow() with a modulus")
     return calculated(code, "**", arguments[0], arguments[1], fail)
 
 
 # --- math
 
 
-def of_math(name: str, count: int = 1) -> Callable[..., Scalar]:
+def of_math(name: str) -> Callable[..., Scalar]:
     def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        values = [as_float(code, number(a), fail).text for a in arguments]
-        if len(values) != count:
-            raise NoForm(f"math.{name} of {len(values)} arguments")
-        return Scalar("float", code.function(name, "float", values, fail))
+        return Scalar("float", code.function(name, "float", [as_float(code, number(a), fail).text for a in arguments], fail))
 
     return meaning
 
 
 def logarithm(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     """math.log, of a base perhaps."""
-    if not 1 <= len(arguments) <= 2:
-        raise NoForm(f"math.log of {len(arguments)} arguments")
     made, *base = (of_math("log")(code, [x], fail) for x in arguments)
     return calculated(code, "/", made, base[0], fail) if base else made
 
@@ -170,17 +161,15 @@ def as_numpy(x: Scalar) -> Scalar:
     return Scalar({"int": "i8", "float": "f8", "bool": "b1", "complex": "c16"}.get(x.kind, x.kind), x.text)
 
 
-def numbers_of(arguments: Sequence[Any], count: int) -> list[Scalar]:
+def numbers_of(arguments: Sequence[Any]) -> list[Scalar]:
     """The arguments of a ufunc: of NumPy's kinds, but for numbers of Python's that follow the kind of another."""
-    if len(arguments) != count:
-        raise NoForm("a ufunc with an output")
     found = [*map(number, arguments)]
     return found if any(x.is_numpy for x in found) else [*map(as_numpy, found)]
 
 
 def operated(sign: str) -> Callable[..., Scalar]:
     def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        a, b = numbers_of(arguments, 2)
+        a, b = numbers_of(arguments)
         return calculated(code, sign, a, b, fail)
 
     return meaning
@@ -188,7 +177,7 @@ def operated(sign: str) -> Callable[..., Scalar]:
 
 def compared_by(sign: str) -> Callable[..., Scalar]:
     def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        a, b = numbers_of(arguments, 2)
+        a, b = numbers_of(arguments)
         return compared(code, sign, a, b, fail)
 
     return meaning
@@ -198,13 +187,13 @@ def combined(operator: str) -> Callable[..., Scalar]:
     """np.logical_and and its kind, by an operator of C's."""
 
     def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        return Scalar("b1", code.new("bool", f" {operator} ".join(truth(code, x) for x in numbers_of(arguments, 2))))
+        return Scalar("b1", code.new("bool", f" {operator} ".join(truth(code, x) for x in numbers_of(arguments))))
 
     return meaning
 
 
 def is_not(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-    (x,) = numbers_of(arguments, 1)
+    (x,) = numbers_of(arguments)
     return Scalar("b1", code.new("bool", f"!{truth(code, x)}"))
 
 
@@ -212,7 +201,7 @@ def of_one(meaning_of: Callable[[ScalarLoops, Scalar, Fail], str]) -> Callable[.
     """Of a number that is no boolean, with a result of its kind."""
 
     def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        (x,) = numbers_of(arguments, 1)
+        (x,) = numbers_of(arguments)
         if x.kind == "b1":
             raise NoForm("a function of a boolean that is another for numbers")
         return Scalar(x.kind, meaning_of(code, x, fail))
@@ -229,7 +218,7 @@ def of_numpy(ufunc: np.ufunc) -> Callable[..., Scalar]:
     """What kernels compute of the elements of arrays, to the bit."""
 
     def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        given = numbers_of(arguments, ufunc.nin)
+        given = numbers_of(arguments)
         kinds, result = promoted(ufunc, tuple(x.kind for x in given))
         if not (is_float(result) or is_complex(result)) or not has_form(ufunc.__name__, [np.dtype(k) for k in kinds]):
             raise NoForm(f"{ufunc.__name__} in {result}")
@@ -241,8 +230,6 @@ def of_numpy(ufunc: np.ufunc) -> Callable[..., Scalar]:
 
 def clipped(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     """np.clip of a number between numbers of its type, or of Python's."""
-    if len(arguments) != 3:
-        raise NoForm("np.clip with these arguments")
     x, low, high = map(number, arguments)
     x = as_numpy(x)
     if x.kind == "b1" or any(b.kind not in (x.kind, "int", "float" if is_float(x.kind) else "int") for b in (low, high)):
@@ -292,7 +279,7 @@ FUNCTIONS_OF_NUMBERS: dict[Any, Callable[..., Any]] = {
     math.degrees: in_another_unit(180.0, math.pi),
     math.radians: in_another_unit(math.pi, 180.0),
     **{getattr(math, n): of_math(n) for n in LIBM_OF_MATH.split()},
-    **{getattr(math, n): of_math(n, 2) for n in ("pow", "atan2", "copysign")},
+    **{getattr(math, n): of_math(n) for n in ("pow", "atan2", "copysign")},
     **{np.dtype(kind).type: of_type(kind) for kind in ("b1", "f4", "f8", *LIMITS)},
     **{ufunc: operated(sign) for sign, ufunc in OPERATORS.items()},
     **{ufunc: compared_by(sign) for sign, ufunc in COMPARISONS.items()},

@@ -210,7 +210,7 @@ def call(code: ScalarLoops, function: Any, arguments: Sequence[Any], keywords: d
     if function.value in (enumerate, zip, reversed):
         return tied(function.value)(code, arguments, dict(keywords), fail)
     if is_known(function.value, table):
-        require_count(function.value, len(arguments), (1, MANY))
+        require_count(function.value, len(arguments), (1, 255))
         return table[function.value](code, arguments, keywords, fail)
     functions = OF_COMPLEX if any(map(is_complex_number, given)) else FUNCTIONS
     if keywords or not is_known(function.value, functions):
@@ -358,8 +358,6 @@ OF_ARRAYS: dict[Any, Callable[..., Any]] = {
 
 def range_of(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Span:
     values = [as_integer(code, a) for a in arguments]
-    if not 1 <= len(values) <= 3:
-        raise NoForm("range() of other arguments")
     start = Scalar("int", code.constant("int", 0)) if len(values) == 1 else values[0]
     stop = values[0] if len(values) == 1 else values[1]
     step = values[2] if len(values) == 3 else Scalar("int", code.constant("int", 1))
@@ -402,17 +400,10 @@ def length(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     return found
 
 
-MANY = 255
-COUNTS: dict[Any, tuple[int, int]] = {  # the fewest and the most arguments, where these are not the usual ones
-    **dict.fromkeys((divmod, math.pow, math.atan2, math.copysign, cmath.rect), (2, 2)),
-    **dict.fromkeys((round, math.log, np.round, complex), (1, 2)),
-    **dict.fromkeys((min, max), (1, MANY)),
-    len: (1, 1),
-    pow: (2, 3),
-    range: (1, 3),
-    np.roll: (2, MANY),
-    np.clip: (3, 3),
-}
+# The fewest and the most arguments, where these are not the usual ones.
+COUNTS: dict[Any, tuple[int, int]] = dict.fromkeys((divmod, pow, math.pow, math.atan2, math.copysign, cmath.rect), (2, 2))
+COUNTS |= dict.fromkeys((math.log, np.round, complex), (1, 2)) | dict.fromkeys((min, max), (1, 255))
+COUNTS |= {len: (1, 1), range: (1, 3), np.roll: (2, 255), np.clip: (3, 3)}
 FUNCTIONS: dict[Any, Callable[..., Any]] = {range: range_of, len: length, **FUNCTIONS_OF_NUMBERS, **MADE_OF_NUMBERS}
 OPERATORS_OF_COMPLEX = (np.add, np.subtract, np.equal, np.not_equal)  # np.multiply and np.divide round in another way
 ELEMENTWISE_OF_COMPLEX = "absolute multiply divide square reciprocal sqrt exp exp2 expm1 log log2 log10 log1p rint"
