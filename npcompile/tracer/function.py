@@ -569,6 +569,7 @@ class CompiledFunction:
 
         def compiled_variant() -> Variant:
             compiled = program.compile(self.namespace)
+            self.objects[id(compiled.quickest)] = Object(program.name, compiled.quickest)
             for each in compiled.passes:
                 log("loops", partial("{} at {}: {}".format, self.code.co_qualname, point.location, each))
             log("output_code", lambda: compiled.source)
