@@ -26,7 +26,8 @@ from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.made_anew import are_alike, are_compared
 from npcompile.tracer.on_host import decided, leaving
 from npcompile.tracer.point import Point
-from npcompile.tracer.python.calls import BUILTINS, is_library_code
+from npcompile.tracer.python.calls import BUILTINS
+from npcompile.tracer.python.inlining import is_library_code
 from npcompile.tracer.values import NULL, Array, Closure, Constant, Iterator, Lazy, Method, Opaque
 
 MADE = re.compile(r"^ *(v\d+) = ")  # a statement that makes a value

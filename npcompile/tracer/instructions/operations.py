@@ -6,7 +6,7 @@ from npcompile.tensor_core.source import Formula
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.instructions.variables import push_callable
-from npcompile.tracer.python import attributes, calls, identity, operators, subscripts
+from npcompile.tracer.python import attributes, identity, inlining, operators, subscripts
 from npcompile.tracer.values import (
     Comparison,
     Constant,
@@ -106,7 +106,7 @@ def store_attr(frame: Frame, i: Instruction) -> None:
 
 def import_name(frame: Frame, i: Instruction) -> None:
     names, level = frame.pop(), frame.pop()
-    frame.push(calls.import_module(frame, str(i.argval), names, level))
+    frame.push(inlining.import_module(frame, str(i.argval), names, level))
 
 
 def import_from(frame: Frame, i: Instruction) -> None:

@@ -19,7 +19,7 @@ from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.source import NONE, Literal
 from npcompile.tracer import raising
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, containers, forward, generators, groups, objects, operators, texts
+from npcompile.tracer.python import calls, containers, forward, generators, groups, inlining, objects, operators, texts
 from npcompile.tracer.python.class_attributes import IS_OF_PYTHON, MISSING, acts_as, find, is_data, on_class
 from npcompile.tracer.values import (
     UNASSIGNED,
@@ -268,7 +268,7 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
 def load_from_class(frame: Frame, owner: Constant, name: str) -> Any | None:
     """`owner.name` of a class of the user's where Python code answers, as type.__getattribute__ finds it; else None."""
     capture, kind, meta = frame.capture, owner.value, type(owner.value)
-    is_known = meta is type or calls.is_library_code({"__name__": meta.__module__})
+    is_known = meta is type or inlining.is_library_code({"__name__": meta.__module__})
     answer = None if is_known else load_from_metaclass(frame, owner, name)
     if answer is not None:
         return answer

@@ -14,7 +14,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.source import Bound, Call, Formula, Source
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import attributes, calls, forward, identity, iteration, operators, subscripts
+from npcompile.tracer.python import attributes, calls, forward, identity, inlining, iteration, operators, subscripts
 from npcompile.tracer.python.calls import BUILTINS, CALLED_BY_TYPE, Arguments, Keywords, captures
 from npcompile.tracer.python.introspection import type_of
 from npcompile.tracer.python.operators import lift, plain
@@ -185,7 +185,7 @@ def call_remembering(frame: Frame, function: Any, positional: Arguments, keyword
     """
     capture = frame.capture
     inner = function.__wrapped__
-    if isinstance(inner, types.FunctionType) and calls.is_library_code(inner.__globals__):
+    if isinstance(inner, types.FunctionType) and inlining.is_library_code(inner.__globals__):
         return calls.evaluate_call(frame, function, positional, keywords)
     is_written = any(a.storage.is_written for _, a in capture.by_identity.values())
     is_changed = capture.effects or is_written or any(c.is_written for c in capture.cells.values()) or capture.bodies

@@ -15,7 +15,7 @@ from npcompile.tensor_core.guards import Is
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.source import NONE, Call
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, operators
+from npcompile.tracer.python import inlining, operators
 from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords
 from npcompile.tracer.values import Constant, ExceptionValue, Opaque, Sequence, TracebackValue
 
@@ -31,7 +31,7 @@ def call_signature(asked: Callable[..., Any], frame: Frame, positional: Argument
             frame.capture.guard(Is(source, frame.capture.object_of(function)))
         case _:
             raise Decline(f"inspect.{asked.__name__} of what is not a function")
-    if keywords or not calls.is_library_code(inspect.unwrap(function).__globals__):
+    if keywords or not inlining.is_library_code(inspect.unwrap(function).__globals__):
         raise Decline("the signature of a function that is not a library's")
     return operators.evaluate(lambda: asked(function))
 
