@@ -259,7 +259,7 @@ def test_fault_of_a_native_loop(monkeypatch):
     def planted(*args: Any) -> None:
         raise TypeError("planted")
 
-    monkeypatch.setattr(NativeLoop, "make", planted)
+    monkeypatch.setattr(NativeLoop, "write", planted)
     compiled = npc.compile(loops)
     with npc.config.patch(internal_errors="warn"), pytest.warns(RuntimeWarning, match="TypeError: planted"):
         assert outcome(compiled, X) == outcome(loops, X)
