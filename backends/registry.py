@@ -137,6 +137,7 @@ class Abilities:
     release_memory: Callable[[], None] | None = None  # what is kept of freed arrays goes back to the system
     compile_gradient: Callable[..., Any] | None = None  # of programs of the loop IR: backends/loop_ir/native.py
     compile_callback: Callable[..., Any] | None = None  # the same
+    loop_unit: Callable[..., Any] | None = None  # the same of programs that Python may go on with
 
 
 NOTHING_MORE = Abilities()

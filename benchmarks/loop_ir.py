@@ -22,7 +22,7 @@ import numpy as np
 import npcompile as npc
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loop_ir.program import CompiledLoop, compile_program
-from npcompile.backends.cpu.loop_ir.target import CPU, PATIENCE
+from npcompile.backends.cpu.loop_ir.target import CPU
 from npcompile.backends.loop_ir.c_text import unit
 from npcompile.backends.loop_ir.statements import print_function
 from npcompile.tensor_core.loop_ir.adjoint import adjoint
@@ -97,7 +97,7 @@ def print_c(program: Program) -> str:
 def machine_code(loop: CompiledLoop, arguments: Arguments, repeats: int = 200) -> float:
     """Microseconds of the machine code with making words of objects and objects of words, without Python's part of a call."""
     loop(arguments)
-    found = [timed(partial(loop.run, loop.states, loop.reported, PATIENCE, False, *arguments))[0] for _ in range(repeats)]
+    found = [timed(partial(loop.run, arguments))[0] for _ in range(repeats)]
     return statistics.median(found) * 1e6
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from npcompile.backends import own
-from npcompile.backends.loop_ir.native import CompileCallback, CompileGradient
+from npcompile.backends.loop_ir.native import CompileCallback, CompileGradient, PrintResuming
 from npcompile.backends.registry import DEVICES, Backend, CompiledGraph, abilities_of, devices_of
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors.devices import CURRENT, HOST
@@ -113,6 +113,11 @@ def callbacks() -> CompileCallback:
     found = abilities_of(compile_host).compile_callback
     assert found is not None
     return found
+
+
+def loop_units(backend: Backend) -> PrintResuming | None:
+    """What makes units of programs of the loop IR that Python may go on with."""
+    return abilities_of(compile_host if backend is compile_placed else backend).loop_unit
 
 
 def compile_there(backend: Backend, graph: Graph, kind: str, number: int, mode: str = "default") -> Any:

@@ -17,12 +17,12 @@ import numpy as np
 
 from npcompile import trees
 from npcompile.backends.loop_ir import target
-from npcompile.backends.loop_ir.native import CompileGradient, Native, Taken
+from npcompile.backends.loop_ir.native import CompileGradient, Native, Taken, said_of
 from npcompile.backends.passes import Pass
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.switch import may_compile
-from npcompile.tensor_core.loop_ir.activity import activity_of
+from npcompile.tensor_core.loop_ir.activity import written_params
 from npcompile.tensor_core.loop_ir.adjoint import gradient, is_floating
 from npcompile.tensor_core.loop_ir.buffers import use_buffers
 from npcompile.tensor_core.loop_ir.forms import walk
@@ -232,12 +232,6 @@ def why_better_as_graph(traced: Traced, arguments: Sequence[Any]) -> str:
     return ""
 
 
-def said_of(ran: Sequence[Ran]) -> tuple[Pass, ...]:
-    """What passes did, and where, once for each line."""
-    said = [(each.name, f"the loop at line {x.at.line}", x.reason or None) for each in ran for x in each.said]
-    return tuple(Pass(*each) for each in dict.fromkeys(said))
-
-
 def differentiated(
     function: FunctionType, given: Sequence[Any], numbers: Sequence[int], merges: bool
 ) -> tuple[Traced, Program, list[Ran]]:
@@ -265,10 +259,3 @@ def returned(function: FunctionType, given: Sequence[Any]) -> set[Type | None]:
     program = trace(function, given, Policy.ABORT).program
     recipes = [op.value for op in walk(program.body) if isinstance(op, Return)]
     return {program.types[each.value] if isinstance(each, Use) else None for each in recipes}
-
-
-def written_params(program: Program, count: int) -> list[bool]:
-    """Which of the first params are arrays that the program may store to."""
-    activity = activity_of(program, [])
-    values = [param.value for param in program.params[:count]]
-    return [isinstance(program.types[value], Memref) and activity.is_written(value) for value in values]

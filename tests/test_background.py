@@ -255,10 +255,10 @@ def test_a_native_loop_is_kept_while_the_compiler_runs(tmp_path):
         tmp_path,
         """
 import gc, weakref
-from npcompile.tracer.native.loops import NativeLoop
+from npcompile.tracer.function import CompiledFunction
 written = []
-write = NativeLoop.write
-NativeLoop.write = lambda self, short: written.append(self.function.code.co_name) or write(self, short)
+write = CompiledFunction.written_loop
+CompiledFunction.written_loop = lambda self, *given: written.append(self.code.co_name) or write(self, *given)
 
 @npc.compile
 def loop(x, y):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from npcompile.backends.loop_ir.native import Callback, CType, Native, Parameter, Taken
+from npcompile.backends.loop_ir.native import Callback, CType, Native, Parameter, Resuming, Taken
 from npcompile.backends.registry import Abilities, CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.loop_ir.ops import Program
@@ -46,6 +46,13 @@ def compile_callback(program: Program, parameters: Sequence[Parameter], result: 
     return callback.compile_callback(program, parameters, result, outside)
 
 
+def loop_unit(program: Program) -> Resuming:
+    """The unit of a program of the loop IR that Python may go on with: see `loop_ir.program.unit_of`. Raises Unsupported."""
+    from npcompile.backends.cpu.loop_ir.program import unit_of
+
+    return unit_of(program)
+
+
 def register() -> None:
     abilities = Abilities(
         is_own=True,
@@ -54,5 +61,6 @@ def register() -> None:
         release_memory=release_memory,
         compile_gradient=compile_gradient,
         compile_callback=compile_callback,
+        loop_unit=loop_unit,
     )
     register_backend("cpu", compile_cpu, abilities)

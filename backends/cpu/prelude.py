@@ -120,6 +120,7 @@ struct npc_runtime {
   PyObject* (*from_double)(double);
   PyObject* (*from_bool)(long);
   PyObject* (*from_complex)(double, double);
+  PyObject* none;
 
   /* Guards: 0 where the object is exactly of that type. Nothing else is asked of it, and no exception is set. */
   int (*take_array)(PyObject* object, PyObject* dtype, int nd, int flags); /* with all of these flags set */

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.forms import walk
-from npcompile.tensor_core.loop_ir.ops import FrameState, Program, Return
-from npcompile.tensor_core.loop_ir.states import Recipe, Slot, leaves
+from npcompile.tensor_core.loop_ir.ops import ALL_ERRORS, FP_ERRORS, FrameState, Program, Return
+from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Slot, Tagged, TupleOf, Use, leaves
 from npcompile.tensor_core.loop_ir.types import List, Memref, Object, Scalar, Type
+
+UNFIT, OTHERS, UNUSUAL = -1, -2, -3  # exits of programs that do nothing: for memory, what else is given, NumPy's state of errors
+USUAL = ALL_ERRORS & ~FP_ERRORS["under"]  # what NumPy reports by default
+GIVEN = -4  # of those that return a list, which follows, or may return one
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,11 @@ class Way:
     stack: list[Recipe]
     locals: list[Slot]
     leaves: list[Leaf] = field(default_factory=list)
+
+    @property
+    def is_returned(self) -> bool:
+        """Does the program's function give what it returns, and no list? What needs something of Python's own is handed over."""
+        return self.point is None and is_plain(self.stack[0])
 
 
 @dataclass(slots=True)
@@ -59,6 +69,25 @@ def side_exits(program: Program) -> Ways:
             way.leaves.append(Leaf(leaf, program.types[leaf], word))
             word += words_of(program.types[leaf])
     return ways
+
+
+def how_to_run(errors: int, fuel: int, leaves: bool = False) -> int:
+    """In one number: the errors that NumPy reports, the iterations up to a look for signals, and whether it leaves there."""
+    return errors | leaves << 4 | fuel << 5
+
+
+def parts(recipe: Recipe) -> Iterator[Recipe]:
+    """The recipe and those that it holds."""
+    yield recipe
+    if isinstance(recipe, TupleOf):
+        for item in recipe.items:
+            yield from parts(item)
+
+
+def is_plain(recipe: Recipe) -> bool:
+    """Is it made of numbers, arrays and tuples, each of which stands at one place? At several, it is one object."""
+    found = [each for each in parts(recipe) if each != Fixed(None)]
+    return all(isinstance(each, Use | Tagged | TupleOf) for each in found) and len({*found}) == len(found)
 
 
 def words_of(kind: Type) -> int:

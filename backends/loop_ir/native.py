@@ -8,7 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from npcompile.backends.loop_ir.exits import Ways
+from npcompile.backends.passes import Pass
 from npcompile.tensor_core.loop_ir.ops import Program
+from npcompile.tensor_core.loop_ir.pipeline import Ran
 from npcompile.tensor_core.loop_ir.report import Report
 from npcompile.tensor_core.loop_ir.types import Type
 
@@ -86,6 +89,21 @@ class CompileCallback(Protocol):
     ) -> Callback: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Resuming:
+    """A program that may be left, as a unit: the entry of the backend says how its function is called and what it gives."""
+
+    source: str
+    unit: Callable[[], Any]  # compiles and loads it: its function and how long it took
+    ways: Ways
+
+
+class PrintResuming(Protocol):
+    """Raises Unsupported with the user's line where an op has no text."""
+
+    def __call__(self, program: Program, /) -> Resuming: ...
+
+
 class LeftAlone(Exception):
     """A program does not run for these arguments, or was left: nothing is changed."""
 
@@ -107,3 +125,9 @@ class DeviceProgram(Protocol):
 def kind_of_call(arguments: Sequence[Any]) -> tuple[Any, ...]:
     """Of arguments of known types: sizes and integers, which say how much there is to do."""
     return tuple([x if isinstance(x, int | np.integer) else getattr(x, "shape", None) for x in arguments])
+
+
+def said_of(ran: Sequence[Ran]) -> tuple[Pass, ...]:
+    """What passes did, and where, once for each line."""
+    said = [(each.name, f"the loop at line {x.at.line}", x.reason or None) for each in ran for x in each.said]
+    return tuple(Pass(*each) for each in dict.fromkeys(said))

@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.device_arrays import array_kind
+from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.guards import Is, Truth
-from npcompile.tensor_core.source import Call, Name
+from npcompile.tensor_core.source import GLOBALS, Call, Name
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.layout import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import UNLESS_IT_HOLDS, Asked
-from npcompile.tracer.decisions import Break
+from npcompile.tracer.decisions import Break, Decisions
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.entry import plain_function
 from npcompile.tracer.frame import UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Return, Stop
@@ -71,6 +72,14 @@ class Ending:
     emitter: Emitter
     changed: set[str] = field(default_factory=set)  # parameters that are others when the variant goes on at its own Point
     is_repeated: bool = False  # does it go on there?
+
+    @classmethod
+    def at(cls, function: Any, point: Point, state: Sequence[Any]) -> Ending:
+        """Of a program that begins at a Point of a CompiledFunction with nothing captured."""
+        capture = Capture(Builder(), Decisions(), {}, {}, function.options.dynamic, function.object_of)
+        frame = Frame(capture, function.program, function.python.__globals__, GLOBALS, {}, index=point.layout.index)
+        function.place_cells(capture, frame, point, dict(zip(point.parameters, state)))
+        return cls(function, point, capture, frame, Emitter(capture, function.name_constant))
 
     def live_values(self, outcome: Outcome) -> list[Any]:
         """Every value that must be a real object when the variant ends."""

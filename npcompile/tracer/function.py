@@ -61,6 +61,7 @@ from npcompile.tracer.value_words import words
 from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
 from npcompile.tracer.variant import GraphBreakError, Options, Variant
 from npcompile.tracer.written_loops import NotNative, TooLarge
+from npcompile.tracer.written_loops import Program as LoopProgram
 
 MOST_STAND_INS = 64  # for functions that are made anew, each of another code
 MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
@@ -547,10 +548,7 @@ class CompiledFunction:
             return self.loops_of_device(point, state)
         if point.place is not None:
             return None
-        from npcompile.tracer.native.loops import NativeLoop  # here: functions without loops do not need it
-
         began = time.perf_counter()
-        loop = NativeLoop.at(self, point, state)
 
         def refuse(refused: NotNative, is_usual: bool) -> None:
             why = str(refused)
@@ -559,12 +557,10 @@ class CompiledFunction:
             self.refusals[index] = self.refusals.get(index, 0) + is_of_loop
 
         try:
-            program = loop.write(short_loops)
+            program = self.written_loop(point, state, short_loops)
         except NotNative as refused:
             refuse(refused, are_usual(state))
             return None
-        finally:
-            loop.forget()
         taken = time.perf_counter() - began
 
         def compiled_variant() -> Variant:
@@ -592,6 +588,19 @@ class CompiledFunction:
         except NotYet as waiting:
             waiting.goes_on = later
             raise
+
+    def written_loop(self, point: Point, state: tuple[Any, ...], short_loops: frozenset[int]) -> LoopProgram:
+        """The whole function as a program of the loop IR where that has it, else what begins at the Point. Raises NotNative."""
+        from npcompile.tracer.loop_ir.whole import whole_function  # here: functions without loops do not need these
+        from npcompile.tracer.native.loops import NativeLoop
+
+        if point.is_start and (whole := whole_function(self, point, state)) is not None:
+            return whole
+        loop = NativeLoop.at(self, point, state)
+        try:
+            return loop.write(short_loops)
+        finally:
+            loop.forget()
 
     def loops_over_elements(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
         """A variant of a function all of whose loops are over the elements of arrays of a device."""

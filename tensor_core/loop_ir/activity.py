@@ -24,6 +24,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Region,
     Scope,
     Size,
+    Speculate,
     Store,
     View,
     While,
@@ -117,10 +118,20 @@ def handed_on(region: Region) -> Iterator[tuple[int, int]]:
             case If():
                 yield from zip(yielded(op.then), op.results)
                 yield from zip(yielded(op.orelse), op.results)
+            case Speculate():
+                yield from zip(yielded(op.body), op.results)
+                yield from zip(yielded(op.slow), op.results)
         if isinstance(op, While):
             yield from zip(op.initial, op.args)
         elif isinstance(op, Break | Again):
             yield from zip(op.values, takers[op.target])
+
+
+def written_params(program: Program, count: int) -> list[bool]:
+    """Which of the first params are arrays that the program may store to."""
+    activity = activity_of(program, [])
+    values = [param.value for param in program.params[:count]]
+    return [isinstance(program.types[value], Memref) and activity.is_written(value) for value in values]
 
 
 def yielded(region: Region) -> list[int]:

@@ -44,7 +44,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     While,
     Yield,
 )
-from npcompile.tensor_core.loop_ir.report import Declined, Report
+from npcompile.tensor_core.loop_ir.report import CARRIED, Declined, Report
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.speculation import definers_of, errors_of, outside_loops, slice_of
 from npcompile.tensor_core.loop_ir.types import BOOL, INT
@@ -104,7 +104,7 @@ class Parallelizing:
     def analyzed(self, op: For) -> Parallel:
         """Raises Declined."""
         if op.args:
-            raise Declined("iterations that need what others computed")
+            raise Declined(CARRIED)
         inside = walk(op.body)
         own = {each.label for each in inside if isinstance(each, Scope | While)}
         for each in inside:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from npcompile.tensor_core.loop_ir.ops import Place
+from npcompile.tensor_core.loop_ir.ops import NOWHERE, Place
+
+CARRIED = "iterations that need what others computed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class Report:
 
     def fire(self, at: Place) -> None:
         self.fired += 1
-        self.said.append(Said(at))
+        self.decline(at, "")
 
     def decline(self, at: Place, reason: str) -> None:
-        self.said.append(Said(at, reason))
+        if at != NOWHERE:
+            self.said.append(Said(at, reason))

@@ -18,6 +18,7 @@ from npcompile.tensor_core.loop_ir.forms import all_regions, inner, regions, res
 from npcompile.tensor_core.loop_ir.fp_status import strip
 from npcompile.tensor_core.loop_ir.licm import TRAPS
 from npcompile.tensor_core.loop_ir.ops import (
+    NOWHERE,
     Again,
     Break,
     Check,
@@ -231,4 +232,4 @@ class Speculating:
         else:
             made.ops += [Load(number, buffer, [index], op.at), Store(place.array, there, number, op.at)]
         made.emit(Yield([], op.at))
-        return For(LoopKind.SERIAL, index, block.zero, block.count, [], [], made.ops, [], op.at)
+        return For(LoopKind.SERIAL, index, block.zero, block.count, [], [], made.ops, [], NOWHERE)  # no loop of the user's

@@ -124,7 +124,9 @@ class Tidier:
                 pass
             case _:
                 return None
-        inside = {value for each in walk(op.body) for value in results(each)} | set(op.args)
+        constants = [each for each in head if type(each) is Constant]  # they may stand before the loop: what leaves may need them
+        head = [each for each in head if type(each) is not Constant]
+        inside = {value for each in [*head, *walk(test.then)] for value in results(each)} | set(op.args)
         own = {value for each in head for value in results(each)}
         if stop in inside or k in leave.values or own & set(leave.values):
             return None
@@ -144,7 +146,7 @@ class Tidier:
         ended = dict(zip(args, made))
         leave.values = [ended.get(value, value) for value in leave.values]
         initial = [op.initial[n] for n in rest]
-        return [For(LoopKind.SERIAL, k, op.initial[place], stop, args, initial, body, made, op.at), leave]
+        return [*constants, For(LoopKind.SERIAL, k, op.initial[place], stop, args, initial, body, made, op.at), leave]
 
     def gathered(self, region: Region, loop: While) -> list[int]:
         """Let all ways to the next iteration meet at the end of a region. The values that it begins with."""

@@ -31,7 +31,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Store,
     Yield,
 )
-from npcompile.tensor_core.loop_ir.report import Declined, Report
+from npcompile.tensor_core.loop_ir.report import CARRIED, Declined, Report
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.types import F32, F64, INT, Kind, Memref, Scalar
 
@@ -70,7 +70,7 @@ class Vectorizing:
     def loop(self, op: For) -> Region | None:
         try:
             if op.args:
-                raise Declined("iterations that need what others computed")
+                raise Declined(CARRIED)
             analysis = Lanes(self.program, op, self.places)
             analysis.run()
             apart = pairs_apart(op, self.program, self.places, self.fresh)

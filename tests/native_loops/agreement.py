@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ import npcompile as npc
 from npcompile.backends.passes import Pass, PassLog
 from npcompile.backends.registry import CompiledGraph
 from npcompile.compiler import compiled_function, original
+from npcompile.tracer.loop_ir import whole
 from tests.native_loops.generate import LoopProgram
 from tests.native_loops.varied import varied
 from tests.shim.harness import copy as copy_arrays
@@ -139,6 +141,13 @@ def fired(compiled: Any, name: str, line: int | None = None) -> bool:
 def counts(compiled: Any, name: str) -> list[int | None]:
     """What the pass of this name counted at each place where it fired."""
     return [p.count for p in passes(compiled, name).values() if p.fired]
+
+
+@contextmanager
+def without_loop_ir() -> Iterator[None]:
+    """No function is a program of the loop IR: what is asked is about passes that are for the other functions with loops."""
+    with mock.patch.object(whole, "loop_units", lambda backend: None):
+        yield
 
 
 def check(program: LoopProgram, backend: str) -> None:

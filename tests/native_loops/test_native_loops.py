@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.loop_ir import program
 from npcompile.backends.errors import CompilerRefused
 from npcompile.compiler import compiled_function
 from npcompile.tracer.native import loops
@@ -422,6 +423,7 @@ def test_a_program_that_the_compiler_refuses_is_told_of_once(monkeypatch):
         raise CompilerRefused("cc loop.c\nsaid no")
 
     monkeypatch.setattr(loops, "load", refuse)
+    monkeypatch.setattr(program, "load", refuse)
     x = rng.random(N)
     is_told = pytest.warns(RuntimeWarning, match="said no A loop runs as a compiled body instead")
     with npc.config.patch(internal_errors="warn"), is_told as told:

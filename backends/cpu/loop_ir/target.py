@@ -22,9 +22,10 @@ union npc_word {{ npc_i64 i; double d; float f; char* p; }};
 struct npc_list {{ struct npc_list* next; npc_i64 length, capacity; char* data; PyObject* made; }};
 struct npc_room {{ struct npc_room* next; npc_i64 bytes; char* data; }};
 struct npc_block {{ struct npc_block* next; PyObject* array; }};
+enum {{ NPC_FEW = 4 }}; /* arrays that need no memory of their own to be remembered */
 struct npc_frame {{
-  npc_i64 errors, fuel, leaves; struct npc_block* blocks; struct npc_list* lists; struct npc_room* rooms;
-  PyObject* const* args; npc_i64 nargs;
+  npc_i64 errors, fuel, leaves, done, left; struct npc_block* blocks; struct npc_list* lists; struct npc_room* rooms;
+  PyObject* const* args; npc_i64 nargs, few; struct npc_block first[NPC_FEW];
 }};
 #define NPC_INLINE static inline __attribute__((unused))
 #define NPC_UNLIKELY(c) __builtin_expect(!!(c), 0)
@@ -37,9 +38,10 @@ struct npc_frame {{
 enum {{ NPC_INVALID = 1, NPC_DIVIDE = 4, NPC_OVER = 8, NPC_UNDER = 16 }};
 /* GCC makes one of two calls of __builtin_ia32_stmxcsr() with nothing but arithmetic between. */
 NPC_INLINE unsigned npc_flags(void) {{ unsigned found; __asm__ volatile("stmxcsr %0" : "=m"(found) : : "memory"); return found; }}
+/* Those that nobody asks for, of inexact results and denormals, stay: one of them is set nearly always. */
 NPC_INLINE void npc_clear_flags(void) {{
-  const unsigned cleared = npc_flags() & ~63u;
-  __asm__ volatile("ldmxcsr %0" : : "m"(cleared));
+  const unsigned found = npc_flags(), cleared = found & ~63u;
+  if (found & (NPC_INVALID | NPC_DIVIDE | NPC_OVER | NPC_UNDER)) __asm__ volatile("ldmxcsr %0" : : "m"(cleared));
 }}
 #define NPC_PIN(x) __asm__ volatile("" : : "x"(x))
 #define NPC_HIDE(x) __asm__("" : "+x"(x))
@@ -57,15 +59,18 @@ NPC_INLINE unsigned npc_hardware(npc_i64 errors) {{
 }}
 /* Does a signal wait that Python has a handler for, or does the caller want the program to be left here? */
 static __attribute__((noinline, unused)) int npc_poll(struct npc_frame* frame) {{
+  frame->done += {PATIENCE};
   return frame->leaves || rt->interrupted();
 }}
 #define NPC_POLL(label) if (NPC_UNLIKELY(--fuel < 0)) {{ if (npc_poll(frame)) goto label; fuel = {PATIENCE}; }}
 static __attribute__((noinline, unused)) npc_array* npc_allocate(
     struct npc_frame* frame, int kind, int rank, const npc_i64* sizes, npc_i64 bytes, int zeroed) {{
-  struct npc_block* const block = rt->scratch(sizeof(struct npc_block));
+  const int is_own = frame->few == NPC_FEW;
+  struct npc_block* const block = is_own ? rt->scratch(sizeof(struct npc_block)) : frame->first + frame->few;
   if (!block) return 0;
   block->array = rt->empty(npc_dtypes[kind], rank, (const int64_t*)sizes, 0);
-  if (!block->array) {{ rt->release(block); return 0; }}
+  if (!block->array) {{ if (is_own) rt->release(block); return 0; }}
+  frame->few += !is_own;
   block->next = frame->blocks; frame->blocks = block;
   if (zeroed) memset(((npc_array*)block->array)->data, 0, bytes);
   return (npc_array*)block->array;
@@ -122,7 +127,9 @@ static __attribute__((noinline, unused)) PyObject* npc_list_of(
 NPC_INLINE void npc_free(struct npc_frame* frame) {{
   for (struct npc_block* each = frame->blocks; each;) {{
     struct npc_block* const next = each->next;
-    rt->decref(each->array); rt->release(each); each = next;
+    rt->decref(each->array);
+    if (each < frame->first || each >= frame->first + NPC_FEW) rt->release(each);
+    each = next;
   }}
   for (struct npc_room* each = frame->rooms; each;) {{
     struct npc_room* const next = each->next;
@@ -151,7 +158,8 @@ static __attribute__((noinline, unused)) char* npc_room(struct npc_frame* frame,
   return room->data;
 }}
 enum {{ {", ".join(f"NPC_OF_{kind.name}" for kind in KINDS)} }};
-#define NPC_LEAVE(number) return number
+/* `done` less `left` is about how many iterations there were. */
+#define NPC_LEAVE(number) {{ frame->left = fuel; return number; }}
 /* 32 sums at once: NumPy's BLAS does not add in the order of the elements either. */
 typedef double npc_sums __attribute__((vector_size(64)));
 typedef double npc_sums_at __attribute__((vector_size(64), aligned(8)));
@@ -175,7 +183,7 @@ static __attribute__((unused)) double npc_dot(char* x, npc_i64 n, npc_i64 sx, ch
 """
 FUNCTION: Final = """static npc_i64 npc_loop(struct npc_frame* frame, const union npc_word* in, union npc_word* out) {
   const unsigned reported __attribute__((unused)) = npc_hardware(frame->errors);
-  npc_i64 fuel __attribute__((unused)) = frame->fuel;
+  npc_i64 fuel = frame->done = frame->fuel;
   npc_clear_flags();"""
 # Comparisons that set no flag for a NaN, as NumPy's do not report one.
 QUIET: Final = {

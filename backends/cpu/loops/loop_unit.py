@@ -18,6 +18,7 @@ from npcompile.backends.cpu.loops.scalar_functions import helpers
 from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
 from npcompile.backends.cpu.loops.strip_functions import STRIP_HELPERS
 from npcompile.backends.cpu.loops.ways_out import ways_out
+from npcompile.backends.loop_ir.exits import GIVEN, OTHERS, UNFIT, UNUSUAL
 
 POLL = 1 << 22  # iterations between two looks for signals
 # Iterations and elements are units of fuel. Python takes as long for two iterations as NumPy for a statement.
@@ -25,8 +26,6 @@ COUNTED = """#define NPC_COMPUTED(n) (fuel -= (n), elements += (n) - 2)
 #define NPC_ITERATIONS (POLL - fuel - elements + elements / 256)"""
 MANY_EXITS = 30  # of programs whose compile time counts: the loops that take the time are functions of their own
 FLAGS = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
-UNFIT, OTHERS, UNUSUAL = -1, -2, -3  # exits of programs that do nothing
-GIVEN = -4  # of those that return a list, which follows, or may return one
 WRAP = f'  if (result) {{ PyObject* const inner = result; result = rt->leave({GIVEN}, "o", inner); rt->decref(inner); }}'
 
 HELPERS = r"""

@@ -16,7 +16,7 @@ typedef struct {
   double real, imag;
 } Py_complex;
 
-extern PyObject PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type, PyDict_Type, PyModule_Type;
+extern PyObject _Py_NoneStruct, PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type, PyDict_Type, PyModule_Type;
 extern PyObject *PyExc_IndexError, *PyExc_ValueError, *PyExc_OverflowError;
 void Py_IncRef(PyObject*);
 void Py_DecRef(PyObject*);

@@ -30,6 +30,7 @@ static struct npc_runtime runtime = {
     .from_double = PyFloat_FromDouble,
     .from_bool = PyBool_FromLong,
     .from_complex = PyComplex_FromDoubles,
+    .none = &_Py_NoneStruct,
     .take_array = take_array,
     .take_int = take_int,
     .take_float = take_float,

@@ -156,6 +156,8 @@ class Builder:
         self.block.ops.append(op)
 
     def constant(self, value: Literal) -> int:
+        if type(value) not in PYTHON:
+            raise Unsupported(f"a constant of type {type(value).__name__}")
         result = self.new(Scalar(PYTHON[type(value)]))
         self.emit(Constant(result, value, self.at))
         self.constants[result] = value

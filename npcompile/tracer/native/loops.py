@@ -14,20 +14,15 @@ from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loops.extents import COUNTED, SMALL, bounds_of
-from npcompile.backends.cpu.loops.loop_unit import GIVEN, UNFIT, UNUSUAL
 from npcompile.backends.cpu.loops.loop_unit import source as unit_source
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.likeness import as_array
+from npcompile.backends.loop_ir.exits import GIVEN, UNFIT, UNUSUAL
 from npcompile.backends.registry import IGNORES_UNDERFLOW, _present_state, may_not_return
-from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.guards import All, Equals, Guard, HasKey, Is, Length, OfType, compared, within
-from npcompile.tensor_core.source import GLOBALS, NONE, UNBOUND, Assigned, Bound, Call, Formula, Literal, Name, Source, Written
-from npcompile.tracer.capture import Capture
+from npcompile.tensor_core.source import NONE, UNBOUND, Assigned, Bound, Call, Formula, Literal, Name, Source, Written
 from npcompile.tracer.conditions import Asked, NativeQuestion, conditions
-from npcompile.tracer.decisions import Decisions
-from npcompile.tracer.emit import Emitter
 from npcompile.tracer.ending import Ending
-from npcompile.tracer.frame import Frame
 from npcompile.tracer.native import arrays, outside
 from npcompile.tracer.native.blocks import ERROR_STATE, Blocks
 from npcompile.tracer.native.innermost import write_strip
@@ -93,10 +88,7 @@ class NativeLoop:
     @classmethod
     def at(cls, function: Any, point: Point, state: tuple[Any, ...]) -> NativeLoop:
         """Of a CompiledFunction at a Point."""
-        capture = Capture(Builder(), Decisions(), {}, {}, function.options.dynamic, function.object_of)
-        frame = Frame(capture, function.program, function.python.__globals__, GLOBALS, {}, index=point.layout.index)
-        function.place_cells(capture, frame, point, dict(zip(point.parameters, state)))
-        return cls(Ending(function, point, capture, frame, Emitter(capture, function.name_constant)), state)
+        return cls(Ending.at(function, point, state), state)
 
     def guard(self, guard: Guard, checked: bool = False) -> None:
         if guard in self.guards:

@@ -1,0 +1,118 @@
+"""Which functions run as programs of the loop IR: those for which no other compiler makes quicker ones.
+
+Their loops count. From one iteration to the next they hand on floating-point numbers, and decide nothing in an iteration: what
+such a loop takes is the time of its additions and multiplications, one after another, or of lanes. Loops that wait for what
+others have stored, branches, arithmetic of integers and functions are still quicker elsewhere, and powers have libm's bits there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from npcompile.backends.loop_ir.exits import parts
+from npcompile.tensor_core.loop_ir.cost import ARITHMETIC, DIVISION, own_cost
+from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.ops import For, FrameState, If, Let, Place, Program, Return, Scope, SideExit, Store, While
+from npcompile.tensor_core.loop_ir.pipeline import PASSES, Ran, run_passes
+from npcompile.tensor_core.loop_ir.report import CARRIED
+from npcompile.tensor_core.loop_ir.rows import ROWS, Rule
+from npcompile.tensor_core.loop_ir.states import TupleOf
+from npcompile.tensor_core.loop_ir.types import BOOL, FLOATING, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
+from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
+from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.front_end import Traced
+
+EXACT = ("add", "subtract", "multiply", "divide", "negative", "absolute", "sqrt")  # whose results IEEE 754 tells to the bit
+POWERS = ("**", "**=")
+FIRST = next(k for k, each in enumerate(PASSES) if each.name == "value ranges")  # before it, loops are as the user wrote them
+
+
+def optimised(traced: Traced, facts: CodeFacts) -> list[Ran]:
+    """Run the passes on a program in place. Raises Unsupported where the function is better compiled in another way."""
+    program = traced.program
+    if traced.has_arrays or traced.has_products:
+        raise Unsupported("statements about whole arrays in loops")
+    ran = run_passes(program, passes=PASSES[:FIRST])
+    for reason in (*why_not_whole(program, facts), *why_not_plain(program)):
+        raise Unsupported(reason)
+    ran += run_passes(program, passes=PASSES[FIRST:])
+    for reason in one_by_one(program, ran):
+        raise Unsupported(reason)
+    return ran
+
+
+def why_not_whole(program: Program, facts: CodeFacts) -> Iterator[str]:
+    """Why the program is not all of the function."""
+    if stage_of(program) is not Stage.STRUCTURED:
+        yield "a loop that is entered at several places"
+        return
+    if any(type(i.argval) is str and i.argval in POWERS for i in facts.instructions):
+        yield "a power: squares are products here, and libm rounds some of them otherwise"
+    ops = list(walk(program.body))
+    points = {op.name: op.point for op in ops if isinstance(op, FrameState)}
+    last = max((max(loop_region(facts, header)) for header in facts.loop_headers), default=-1)
+    if any(points[op.state] > last for op in ops if isinstance(op, SideExit)):
+        yield "Python goes on behind the loops"
+    if any(are_shared(op) for op in ops if isinstance(op, FrameState | Return)):
+        yield "a tuple that may be several variables'"
+
+
+def are_shared(op: FrameState | Return) -> bool:
+    """May a tuple stand at two places? It is one object in Python, and recipes make one for each."""
+    recipes = [op.value] if isinstance(op, Return) else [*op.stack, *(slot.recipe for slot in op.locals)]
+    tuples = [each for recipe in recipes for each in parts(recipe) if isinstance(each, TupleOf) and each.items]
+    return len({*tuples}) < len(tuples) or isinstance(op, FrameState) and bool(tuples)
+
+
+def why_not_plain(program: Program) -> Iterator[str]:
+    """What there is in loops beside floating-point arithmetic on elements."""
+    for op in walk(program.body):
+        if isinstance(op, Let) and is_floating(program.types[op.result]) and not is_exact(op.op):
+            yield f"line {op.at.line}: {op.op}"
+        if isinstance(op, While | Scope):
+            yield f"the loop at line {op.at.line}: it does not count"
+        elif isinstance(op, For):
+            if not all(is_handed_on(program.types[arg]) for arg in op.args):
+                yield f"the loop at line {op.at.line}: integers go from one iteration to the next"
+            yield from of_iterations(op, program)
+
+
+def is_exact(name: str) -> bool:
+    return name in EXACT or ROWS[name].rule is Rule.CONVERTED
+
+
+def is_handed_on(kind: Type) -> bool:
+    """Is it a number that takes no tests, an array, or which of two kinds a number is of?"""
+    return isinstance(kind, Memref) or kind == BOOL or is_floating(kind)
+
+
+def is_floating(kind: Type) -> bool:
+    return isinstance(kind, Scalar) and kind.kind in FLOATING
+
+
+def of_iterations(loop: For, program: Program) -> Iterator[str]:
+    inside = walk(loop.body)
+    waits = bool(loop.args) and any(
+        isinstance(op, For) and any(each is loop for each in walk(op.body)) for op in walk(program.body)
+    )
+    for op in inside:
+        if isinstance(op, If) and not any(isinstance(each, For) for each in walk([op])):
+            yield f"line {op.at.line}: a choice in an iteration"
+        if isinstance(op, Let) and own_cost(op) > (ARITHMETIC if waits else DIVISION):
+            yield f"line {op.at.line}: {op.op} in an iteration"
+    floating = [op for op in inside if isinstance(op, Let) and op.op in EXACT and is_floating(program.types[op.result])]
+    if loop.args and len(floating) < 2 * sum(isinstance(op, Store) for op in inside):
+        yield f"the loop at line {loop.at.line}: less arithmetic than what it takes to undo stores"
+
+
+def one_by_one(program: Program, ran: Sequence[Ran]) -> Iterator[str]:
+    """Why the iterations of an innermost loop run one by one, though none needs the numbers that another hands on."""
+    said: dict[Place, list[str]] = {}
+    for x in (x for each in ran if each.name == "vectorize" for x in each.said):
+        said.setdefault(x.at, []).append(x.reason)
+    loops = [op for op in walk(program.body) if isinstance(op, For)]
+    innermost = {op.at for op in loops if not any(isinstance(each, For) for each in walk(op.body))}
+    for at in innermost & said.keys():
+        if not {"", CARRIED} & {*said[at]}:
+            yield f"the loop at line {at.line}: {said[at][0]}"

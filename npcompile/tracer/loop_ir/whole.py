@@ -1,0 +1,206 @@
+"""The variant of the Point at a function's start that runs the whole function as one program of the loop IR."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.likeness import as_array
+from npcompile.backends.loop_ir import target
+from npcompile.backends.loop_ir.exits import GIVEN, UNFIT, UNUSUAL, Way
+from npcompile.backends.loop_ir.native import Resuming, said_of
+from npcompile.backends.registry import IGNORES_UNDERFLOW, _present_state
+from npcompile.devices import loop_units
+from npcompile.logs import log
+from npcompile.tensor_core.guards import Guard, HasKey, Is, Layout, OfDType, OfType, Truth, within
+from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.ops import Poll, Program
+from npcompile.tensor_core.loop_ir.outcome import Entered, Taken, TakenOf
+from npcompile.tensor_core.loop_ir.pipeline import Ran
+from npcompile.tensor_core.loop_ir.states import (
+    ErrorState,
+    Fixed,
+    RangeIterator,
+    Recipe,
+    SequenceIterator,
+    Tagged,
+    TupleOf,
+    Use,
+)
+from npcompile.tensor_core.loop_ir.types import DTYPES, PYTHON, Kind, Memref, Object, Scalar, Type
+from npcompile.tensor_core.source import GLOBALS, NONE, Literal, Name, Source, Written
+from npcompile.tracer.conditions import NativeQuestion, conditions
+from npcompile.tracer.ending import Ending
+from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.family import optimised
+from npcompile.tracer.loop_ir.front_end import trace
+from npcompile.tracer.loop_ir.resume import live
+from npcompile.tracer.loop_ir.sources import CellContents, GlobalName, ModuleAttribute, Same
+from npcompile.tracer.values import Lazy
+from npcompile.tracer.written_loops import Program as WrittenProgram
+
+TYPES = {kind: python for python, kind in PYTHON.items()}
+NOTHING = Object("None")
+
+
+def whole_function(function: Any, point: Any, state: tuple[Any, ...]) -> WrittenProgram | None:
+    """The program of a CompiledFunction at its start. None where the loop IR has not all of it, or takes longer."""
+    try:
+        return WholeFunction.made(function, point, state).written()
+    except (Unsupported, target.Unsupported) as reason:
+        why = str(reason)
+        log("loops", lambda: f"{function.code.co_qualname}: not by the loop IR: {why}")
+        return None
+
+
+@dataclass(slots=True)
+class WholeFunction:
+    """A program, and the lines that call it and go on behind it."""
+
+    ending: Ending
+    program: Program
+    names: tuple[Same, ...]
+    ran: Sequence[Ran]
+    native: Resuming
+    name: str  # of its function in the lines
+
+    @classmethod
+    def made(cls, function: Any, point: Any, state: Sequence[Any]) -> WholeFunction:
+        """Raises Unsupported, of the front end or the backend."""
+        unit_of, code = loop_units(function.options.backend), function.code
+        if unit_of is None or function.accuracy == "bitwise":
+            raise Unsupported("another backend, or NumPy's bits are asked for")
+        if code.co_cellvars or len(point.parameters) != code.co_argcount:
+            raise Unsupported("variables of functions inside, or other parameters than positional ones")
+        if any(type(x) is int and x == -(2**63) for x in state):
+            raise Unsupported("the least integer of a word")
+        traced = trace(function.python, state)
+        if any(isinstance(kind, Object) and kind != NOTHING for kind in traced.program.types):
+            raise Unsupported("an argument that is no number or array")
+        ran = optimised(traced, function.facts)
+        ending, name = Ending.at(function, point, state), f"loop_{next(function.numbers)}"
+        return cls(ending, traced.program, traced.guards, ran, unit_of(traced.program), name)
+
+    def written(self) -> WrittenProgram:
+        point, function = self.ending.point, self.ending.function
+        given = list(zip((self.program.types[param.value] for param in self.program.params), map(Name, point.parameters)))
+        of_names = [guard for same in self.names for guard in self.guards_of_name(same)]
+        of_names += [Is(source, NONE) for kind, source in given if kind == NOTHING]
+        of_arguments = [guard for kind, source in given for guard in self.asked(kind, source)]
+        asked = conditions(of_names, function.name_constant, function.namespace, of_arguments=False)
+        [facts] = [each.numbers for each in asked if isinstance(each, NativeQuestion)] or [function.name_constant(as_array(()))]
+        left = tuple(each for each in asked if not isinstance(each, NativeQuestion))
+        guards, lines = (*of_arguments, *of_names), tuple(self.lines(facts))
+        return WrittenProgram(guards, left, lines, self.native.source, self.native.unit, self.name, said_of(self.ran))
+
+    # --- what is asked
+
+    def guards_of_name(self, same: Same) -> Iterator[Guard]:
+        function = self.ending.function
+        found = function.object_of(same.found)
+        match same.source:
+            case GlobalName(namespace, name) if name in namespace:
+                yield Is(GLOBALS.item(name), found)
+            case GlobalName(_, name):
+                yield HasKey(GLOBALS, Literal(name), False)
+                yield Is(function.object_of(vars(builtins)).item(name), found)
+            case ModuleAttribute(module, name):
+                yield Is(function.object_of(vars(module)).item(name), found)
+            case CellContents(_, name):
+                closure = function.object_of(function.python).attribute("__closure__")
+                yield Is(closure.item(function.code.co_freevars.index(name)).attribute("cell_contents"), found)
+            case source:
+                raise AssertionError(source)
+
+    def asked(self, kind: Type, source: Source) -> Iterator[Guard]:
+        """What the program itself asks of an argument."""
+        of = self.ending.function.object_of
+        match kind:
+            case Memref(element, rank, is_contiguous):
+                yield OfType(source, of(np.ndarray))
+                yield OfDType(source, of(DTYPES[element]), False)
+                yield Layout(source, "ndim", rank)
+                if is_contiguous:
+                    yield Truth(source.attribute("flags").attribute("c_contiguous"))
+            case Scalar(number) if number in TYPES:
+                yield OfType(source, of(TYPES[number]))
+                if number is Kind.INT:
+                    yield within(Literal(-(2**63)), source, Literal(2**63), ("<", "<"))
+            case Scalar(number):
+                yield OfType(source, of(DTYPES[number].type))
+
+    # --- the call, and what follows
+
+    def lines(self, facts: str) -> Iterator[str]:
+        name, point = self.ending.function.name_constant, self.ending.point
+        natively = f"return {point.native_name}({', '.join(point.parameters)})"
+        yield from self.call(facts, name(IGNORES_UNDERFLOW.known, "usual_"))
+        yield f"if found[0] == {UNUSUAL}:"
+        yield from (f"    if not {name(IGNORES_UNDERFLOW.holds)}():", f"        {natively}")
+        yield from (f"    {line}" for line in self.call(facts, f"[{name(_present_state)}()]"))
+        named = name(point, "point_")
+        yield from ("where = found[0]", f"{named}.entered += 1", f"{named}.iterations += found[-1]")
+        ways = self.native.ways.found
+        polled = {op.state for op in walk(self.program.body) if isinstance(op, Poll)}
+        for number, way in enumerate(ways):
+            if not way.is_returned:
+                yield f"if where == {number}:"
+                yield from (f"    {line}" for line in self.leave(way, ""))
+        states = {number: state for state, number in self.native.ways.of_state.items()}
+        for number, way in enumerate(ways):
+            if states.get(number) in polled:
+                yield f"if where == {len(ways) + number}:"
+                yield from (f"    {line}" for line in self.leave(way, "found[-2]"))
+        yield from (f"if where == {UNFIT}:", f"    {natively}")
+
+    def call(self, facts: str, states: str) -> Iterator[str]:
+        given = [facts, states, *self.ending.point.parameters]
+        yield f"found = {self.name}({', '.join(given)})"
+        if any(way.is_returned for way in self.native.ways.found):
+            yield from ("if type(found) is not list:", "    return found")
+            yield from (f"if found[0] == {GIVEN}:", "    return found[1]")
+
+    def leave(self, way: Way, raised: str) -> Iterator[str]:
+        """Lines that go on in Python behind a way out."""
+        handed = {leaf.value: f"found[{k}]" for k, leaf in enumerate(way.leaves, 1)}
+        handed |= {param.value: name for param, name in zip(self.program.params, self.ending.point.parameters)}
+        if way.point is None:
+            yield f"return {self.text(way.stack[0], handed)}"
+            return
+        function, frame = self.ending.function, self.ending.frame
+        slots = function.code.co_varnames
+        texts = {slots[slot.index]: self.text(slot.recipe, handed) for slot in way.locals}
+        frame.locals = {name: Lazy(Name(given), None) for name, given in self.held().items()}
+        frame.locals |= {name: Lazy(Written(text), None) for name, text in texts.items()}
+        frame.stack = [Lazy(Written(self.text(recipe, handed)), None) for recipe in way.stack]
+        yield self.ending.run_natively_later(way.point, frame.stack, raised)
+
+    def held(self) -> dict[str, str]:
+        """Parameters that stay what they are: the user's frame has them to its end."""
+        function = self.ending.function
+        changed = {i.argval for i in function.program.instructions if i.traits.place == "local" and i.traits.access != "read"}
+        named = zip(self.ending.point.layout.local_names, self.ending.point.parameters)
+        return {name: given for name, given in named if name not in changed}
+
+    def text(self, recipe: Recipe, handed: dict[int, str]) -> str:
+        """The Python expression for what a recipe makes."""
+        name = self.ending.function.name_constant
+        match recipe:
+            case Use(value):
+                return handed[value]
+            case Tagged(tag, value):
+                return f"({name(float)}({handed[value]}) if {handed[tag]} else {handed[value]})"
+            case Fixed(value):
+                return str(Literal(value))
+            case TupleOf(items):
+                return f"({''.join(f'{self.text(item, handed)}, ' for item in items)})"
+            case RangeIterator(start, step, length, taken):
+                return f"{name(live)}({name(Taken)}({handed[start]}, {step}, {handed[length]}, {handed[taken]}))"
+            case SequenceIterator(sequence, taken):
+                return f"{name(live)}({name(TakenOf)}({self.text(sequence, handed)}, {handed[taken]}))"
+            case ErrorState():
+                return f"{name(live)}({name(Entered(recipe))})"

@@ -1,0 +1,269 @@
+"""Functions that `npc.compile` runs as programs of the loop IR: what they give, how they leave, what guards them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import traceback
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.tracer.entry import compiled_function
+from npcompile.tracer.loop_ir import family
+from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.front_end import trace
+from tests.loop_ir.agreement import Arguments, happened, same_bits
+from tests.loop_ir.programs import diffuse, numbers, smoothing, weighted, with_
+from tests.native_loops.agreement import signalled
+
+
+def both(x, a):
+    s = x[0]
+    t = x[1]
+    for i in range(2, x.shape[0]):
+        s = s * a + x[i]
+        t = t + s * x[i - 2]
+    return (s, x), t
+
+
+def scaled(x, a):
+    for i in range(x.size):
+        x[i] = x[i] * a
+
+
+def decay(y, n, h):
+    for _ in range(n):
+        y = y - h * (y + h * y)
+    return y
+
+
+def scaled_by(x, out):
+    """Reads a name from outside."""
+    for i in range(len(x)):
+        out[i] = np.sqrt(x[i]) * 2.0
+
+
+@npc.compile
+def halving(x, a):
+    s = 0.0
+    for i in range(x.size):
+        s = s * a + x[i]
+    return s
+
+
+PROGRAMS: dict[str, tuple[FunctionType, Callable[[], Arguments]]] = {
+    "smoothing": (smoothing, lambda: (numbers(1500), 0.3)),
+    "NumPy's number": (smoothing, lambda: (numbers(50), np.float64(0.3))),
+    "weighted": (weighted, lambda: (numbers(1500), np.array([0.3]), np.zeros(1500))),
+    "out is too short": (weighted, lambda: (numbers(50), np.array([0.3]), np.zeros(20))),
+    "infinite": (weighted, lambda: (with_(with_(numbers(1500), 900, np.inf), 901, -np.inf), np.array([0.3]), np.zeros(1500))),
+    "overflow": (decay, lambda: (np.float64(1e300), 100, -1e9)),
+    "swapped arrays": (diffuse, lambda: (numbers(60), numbers(60, seed=1), 7)),
+    "a tuple": (both, lambda: (numbers(30), 0.5)),
+    "strided": (both, lambda: (numbers(40, 60)[::-1, 3], 0.5)),
+    "nothing returned": (scaled, lambda: (numbers(1000), 0.5)),
+    "float32": (scaled, lambda: (numbers(1000).astype(np.float32), np.float32(0.5))),
+    "a name from outside": (scaled_by, lambda: (numbers(64) ** 2, np.zeros(64))),
+}
+
+
+def runs_whole(compiled: Any) -> list[bool]:
+    """Of each program at the function's start: is it of the loop IR? Its passes say so: they were asked about each loop."""
+    start = next(point for point in compiled_function(compiled).points.values() if point.is_start)
+    return [any(x.name == "vectorize" for x in each.compiled.passes) for each in start.variants]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_answers_are_pythons(name: str) -> None:
+    function, make = PROGRAMS[name]
+    compiled = npc.compile(function)
+    for _ in range(2):
+        assert happened(compiled, make()).same(happened(function, make()))
+    assert any(runs_whole(compiled))
+
+
+@pytest.mark.parametrize("ignored", ["divide", "over", "under", "invalid"])
+@pytest.mark.parametrize("name", ["infinite", "overflow"])
+def test_numpys_state_of_errors_is_asked_for_in_each_call(name: str, ignored: str) -> None:
+    function, make = PROGRAMS[name]
+    compiled = npc.compile(function)
+    happened(compiled, make())
+    for state in ({ignored: "ignore"}, {ignored: "raise"}, {"all": "ignore"}, {}):
+        with np.errstate(**state):  # type: ignore[call-overload]
+            assert happened(compiled, make()).same(happened(function, make())), state
+
+
+def test_memory_that_it_cannot_write_to_runs_in_python() -> None:
+    compiled, x = npc.compile(scaled), numbers(40)
+    compiled(x.copy(), 0.5)
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        compiled(x, 0.5)
+    overlapping = np.lib.stride_tricks.as_strided(numbers(50), (40,), (0,))
+    wanted = overlapping.copy()[:1]
+    npc.compile(scaled)(overlapping, 0.5)
+    assert overlapping[0] == wanted[0] * 0.5**40
+    unaligned = np.zeros(40 * 8 + 1, np.uint8)[1:].view(np.float64)
+    unaligned[:] = numbers(40)
+    before = unaligned.copy()
+    compiled(unaligned, 0.5)
+    assert same_bits(unaligned.copy(), before * 0.5)
+    assert runs_whole(compiled) == [True]
+
+
+def test_arrays_that_share_memory() -> None:
+    def shifted(x, out):
+        for i in range(x.size):
+            out[i] = x[i] * 2.0 + 1.0
+
+    compiled = npc.compile(shifted)
+    for offset in (-9, -1, 0, 1, 9):
+        mine, pythons = numbers(60), numbers(60)
+        compiled(mine[10:50], mine[10 + offset : 50 + offset])
+        shifted(pythons[10:50], pythons[10 + offset : 50 + offset])
+        assert same_bits(mine, pythons)
+    assert runs_whole(compiled) == [True]
+
+
+def test_other_types_are_other_programs() -> None:
+    compiled, x = npc.compile(smoothing), np.arange(90.0)
+    for arguments in ((x, 0.5), (x[:0], 0.25), (x, np.float64(0.5)), (x[::2], 0.5)):
+        assert same_bits(compiled(*arguments), smoothing(*arguments))
+    assert runs_whole(compiled) == [True] * 3
+    (why, *_) = npc.explain(smoothing)(x, 0.5).guards
+    assert "x: float64 array of shape (any,), C-contiguous" in why
+
+
+def test_a_name_that_changes_is_seen() -> None:
+    namespace: dict[str, Any] = {"np": np}
+    exec("def f(x, n):\n    s = 0.0\n    for i in range(n):\n        s = s + abs(x[i])\n    return s\n", namespace)
+    compiled, x = npc.compile(namespace["f"]), -np.ones(30)
+    assert compiled(x, 30) == 30.0 and runs_whole(compiled) == [True]
+    namespace["abs"] = lambda value: value
+    assert compiled(x, 30) == -30.0
+    del namespace["abs"]
+    assert compiled(x, 30) == 30.0
+
+
+def test_a_variable_of_a_function_around_that_changes_is_seen() -> None:
+    function: Any = abs
+
+    def total(x):
+        s = 0.0
+        for i in range(x.size):
+            s = s + function(x[i])
+        return s
+
+    compiled, x = npc.compile(total), -np.ones(30)
+    assert compiled(x) == 30.0 and runs_whole(compiled) == [True]
+    function = float
+    assert compiled(x) == -30.0
+
+
+def test_an_interrupt_is_raised_where_the_loop_stands() -> None:
+    def forever(y, n, h):
+        try:
+            for _ in range(n):
+                y = y - h * (y + h * y)
+        except KeyboardInterrupt:
+            return -y
+        return y
+
+    compiled = npc.compile(decay)
+    assert compiled(1.0, 1000, 0.1) == decay(1.0, 1000, 0.1) and runs_whole(compiled) == [True]
+    with signalled(), pytest.raises(KeyboardInterrupt) as raised:
+        compiled(1.0, 10**12, 1e-9)
+    assert raised.tb is not None
+    lines = [frame.lineno for frame in traceback.extract_tb(raised.tb) if frame.name == "decay" and frame.filename == __file__]
+    assert [line - decay.__code__.co_firstlineno for line in lines] == [1]
+    guarded = npc.compile(forever)
+    assert guarded(1.0, 1000, 0.1) == decay(1.0, 1000, 0.1)
+    with signalled():
+        assert guarded(1.0, 10**12, 1e-9) < 0
+
+
+def test_reset_explain_and_pickle() -> None:
+    x = numbers(100)
+    compiled = npc.compile(smoothing)
+    assert same_bits(compiled(x, 0.3), smoothing(x, 0.3)) and runs_whole(compiled) == [True]
+    account = npc.explain(compiled)(x, 0.3)
+    assert account.natives == (f"the function at programs.py:{smoothing.__code__.co_firstlineno}",) and not account.breaks
+    assert {"speculate", "vectorize"} <= {each.name for each in account.passes}
+    npc.reset()
+    assert same_bits(compiled(x, 0.3), smoothing(x, 0.3)) and runs_whole(compiled) == [True]
+    again = pickle.loads(pickle.dumps(halving))
+    assert same_bits(again(x, 0.3), halving(x, 0.3)) and runs_whole(again) == [True]
+
+
+def test_objects_stay_the_objects_that_they_are() -> None:
+    def handed_on(x, a, b):
+        s = x[0]
+        for i in range(x.size):
+            s = s * a + x[i]
+        return b, (s, s), x, a
+
+    compiled, x, b = npc.compile(handed_on), numbers(40), np.float64(2.5)
+    a = float("0.25")
+    given, (one, other), array, number = compiled(x, a, b)
+    assert given is b and one is other and array is x and runs_whole(compiled) == [True]
+    assert number is a
+
+
+def sorted_by_insertion(a):
+    for i in range(1, a.size):
+        x, j = a[i], i - 1
+        while j >= 0 and a[j] > x:
+            a[j + 1] = a[j]
+            j -= 1
+        a[j + 1] = x
+
+
+def counted(x):
+    count = 0
+    for i in range(x.size):
+        count += 1
+    return count
+
+
+def waiting(x):
+    for i in range(1, x.shape[0]):
+        for j in range(1, x.shape[1]):
+            x[i, j] = x[i - 1, j] + x[i, j - 1] * 0.5
+
+
+def roots_by_newton(x, out):
+    for i in range(x.size):
+        y = x[i]
+        for _ in range(8):
+            y = 0.5 * (y + x[i] / y)
+        out[i] = y
+
+
+def sums(x, out):
+    s = 0.0
+    for i in range(x.size):
+        s = s + x[i]
+        out[i] = s
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "reason"),
+    [
+        (sorted_by_insertion, (numbers(40),), "choice in an iteration"),
+        (counted, (numbers(40),), "integers go from one iteration"),
+        (waiting, (numbers(40, 40),), "need what others store"),
+        (roots_by_newton, (numbers(40), np.zeros(40)), "divide in an iteration"),
+        (sums, (numbers(40), np.zeros(40)), "less arithmetic"),
+    ],
+)
+def test_what_is_quicker_elsewhere_stays_there(function: FunctionType, arguments: Arguments, reason: str) -> None:
+    compiled = npc.compile(function)
+    compiled(*copy.deepcopy(arguments))
+    with pytest.raises(Unsupported, match=reason):
+        family.optimised(trace(function, arguments), compiled_function(compiled).facts)
+    assert not any(runs_whole(compiled))
