@@ -260,7 +260,7 @@ def test_config() -> None:
 
 
 CHANGES: list[tuple[Callable[..., Any], list[tuple[Any, ...]], str]] = [
-    (lambda x, name: x + len(name), [(X, "a"), (X, "ab"), (X, "abc")], r"name == 'ab', but name is 'abc'"),
+    (lambda x, name: getattr(x, name)(), [(X, "sum"), (X, "max"), (X, "min")], r"name == 'max', but name is 'min'"),
     (lambda x: x + 1, [(X,), (X.astype(int),), (X.astype("f4"),)], r"x\.dtype is .*, but x\.dtype is dtype\('float32'\)"),
     (lambda x, k: x + k, [(X, 1), (X, 2.0), (X, None)], r"type\(k\) is float, but type\(k\) is NoneType"),
     (lambda x: x + 1, [(X,), (X[None],), (X[None, None],)], r"x\.shape == \(1, 4\), but x\.shape is \(1, 1, 4\)"),
