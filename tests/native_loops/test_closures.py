@@ -276,3 +276,31 @@ def test_a_function_that_branches_in_another() -> None:
     for n in (3, 50, 60):
         assert np.array_equal(compiled(np.arange(20.0), n), program(np.arange(20.0), n))
     assert native_loops(compiled)
+
+
+def shared_behind_an_inner_loop(x, m, n):
+    t, u = 1.5, -2.0
+    for i in range(n):
+        t = max(abs(e) for e in x)
+        s = np.array([e + m[i] for e in x])[i - 1]
+        for _ in range(i, n):
+            for _ in (-1, 0, 1):
+                t += i
+                t = u / (not 0)
+    return s, t
+
+
+def shared_and_chosen(x, n):
+    s, k = 0.0, 0
+    for i in range(n):
+        for j in range(n):
+            k = j if x[j] > i else k - 1
+            s += k * x[j]
+        s += sum([e + k for e in x])
+    return s, k, i
+
+
+def test_a_variable_that_functions_share_outlives_an_inner_loop() -> None:
+    with np.errstate(all="ignore"):
+        agrees(shared_behind_an_inner_loop, np.arange(19), np.ones(19), 18, loops=0)
+    agrees(shared_and_chosen, rng.normal(size=9) * 9, 9, loops=0)

@@ -186,7 +186,7 @@ def merged(b: Blocks, truth: str, taken: State, other: State, end: int) -> State
     """What there is where arms meet."""
     if len(taken.stack) != len(other.stack):
         raise NoForm("arms that leave different stacks")
-    live, variables = b.facts.live[end], {}
+    live, variables = b.facts.live[end] | b.own_cells, {}
     shared = {id(value) for state in (taken, other) for value in shared_tuples(state)}
     for name in taken.locals.keys() | other.locals.keys():
         values = [state.locals.get(name) for state in (taken, other)]

@@ -370,9 +370,9 @@ class Blocks:
             self.code.set(name, value.text)
             return Scalar(value.kind, name)
 
-        live = self.facts.live[index]
         change = over_items(out)
-        variables = {n: change(v) for n, v in still_needed(self.state.locals, live).items()}
+        needed = still_needed(self.state.locals, self.facts.live[index] | self.own_cells)
+        variables = {n: change(v) for n, v in needed.items()}
         inside.left.append((index, State([*map(change, self.state.stack)], variables)))
         self.code.jump(f"out{len(inside.left) - 1}")
 
