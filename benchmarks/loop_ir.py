@@ -1,5 +1,6 @@
-"""The loop IR beside today's loop compiler: `python -m benchmarks.loop_ir [PROGRAM ...]`. Times are medians, sides take turns.
+"""The loop IR beside `npc.compile`, which runs some of the programs by it: `python -m benchmarks.loop_ir [PROGRAM ...]`.
 
+Times are medians, sides take turns.
 Microseconds an op of the front end, each pass, the C printer, reverse mode; milliseconds to a first answer, of all processors;
 microseconds of a warm call. `--ops` makes a function of many statements and gives the passes' times for it.
 """
@@ -131,9 +132,9 @@ def report(name: str) -> None:
     first_production, _ = all_processed(lambda: production(*SIZES[name]()))
     production(*arguments)
     interpreted, _ = timed(lambda: function(*SIZES[name]()))
-    sides = {"loop IR": lambda: finish(function, loop(arguments).outcome), "today": lambda: production(*arguments)}
+    sides = {"loop IR": lambda: finish(function, loop(arguments).outcome), "npc.compile": lambda: production(*arguments)}
     times = warm(sides)
-    print(f"  first call: loop IR {first * 1e3:.0f} ms, today {first_production * 1e3:.0f} ms of processors")
+    print(f"  first call: loop IR {first * 1e3:.0f} ms, npc.compile {first_production * 1e3:.0f} ms of processors")
     print(f"  Python: {interpreted * 1e3:.2f} ms a call")
     print("  warm call: " + ", ".join(f"{side} {value:.1f} us" for side, value in times.items()), end="")
     print(f"; its machine code {machine_code(loop, arguments):.1f} us")

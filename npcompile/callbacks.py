@@ -11,7 +11,7 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
@@ -24,7 +24,7 @@ from npcompile.devices import callbacks
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.switch import is_plain_now, may_compile
-from npcompile.tensor_core.loop_ir.activity import activity_of
+from npcompile.tensor_core.loop_ir.activity import written_params
 from npcompile.tensor_core.loop_ir.ops import Policy
 from npcompile.tensor_core.loop_ir.pipeline import run_passes
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
@@ -86,7 +86,7 @@ def read_signature(text: str) -> Signature:
     """Raises ValueError, which says what is wrong."""
     before, opening, rest = text.strip().partition("(")
     if not opening or not rest.endswith(")"):
-        raise ValueError(f"{text!r} is no signature of C: it is to be as 'double(double x, int n)'")
+        raise ValueError(f"{text!r} is not a C signature: write it as 'double(double x, int n)'")
     result, inside = " ".join(before.split()), rest[:-1].strip()
     if result != "void" and result not in KNOWN:
         raise ValueError(f"{text!r}: a result of type {result!r}. Known are void, {TYPES}")
@@ -95,7 +95,7 @@ def read_signature(text: str) -> Signature:
     integers = {each.name for each in parameters if each.length is None and not each.type.is_floating}
     for each in parameters:
         if isinstance(each.length, str) and each.length not in integers:
-            raise ValueError(f"{text!r}: the length {each.length!r} is no integer parameter")
+            raise ValueError(f"{text!r}: the length {each.length!r} is not an integer parameter")
     return Signature(text, result, parameters)
 
 
@@ -121,7 +121,7 @@ def read_parameter(part: str, k: int, text: str) -> Parameter:
             return Parameter(name, in_c(kind), int(length) if length.isdigit() else length)
         case ["[", _, "]"]:
             raise ValueError(f"{text!r}: an array of {kind!r}: arrays are of double")
-    raise ValueError(f"{text!r}: {' '.join(words)!r} is no parameter of C")
+    raise ValueError(f"{text!r}: {' '.join(words)!r} is not a C parameter")
 
 
 @dataclass(eq=False)
@@ -162,7 +162,7 @@ class CFunction:
         """Raises Unsupported, of the front end or a backend."""
         function = original(self.function)
         if not isinstance(function, FunctionType):
-            raise Unsupported("it is no Python function")
+            raise Unsupported("it is not a Python function")
         if is_plain_now() or not may_compile():
             raise Unsupported("compiling is switched off")
         traced = trace(function, [example(each) for each in signature.passed], Policy.ABORT)
@@ -170,17 +170,11 @@ class CFunction:
         if stage_of(traced.program) is not Stage.STRUCTURED:
             raise Unsupported("a loop that is entered at several places")
         outside = [source.read() for source in traced.inputs]
-        activity, params = activity_of(traced.program, []), [param.value for param in traced.program.params]
-        written = [activity.is_written(value) for value in params]
+        written = written_params(traced.program, len(traced.program.params))
         if any(written[len(signature.passed) :]):
             raise Unsupported("an array from outside is written")
         passed = iter(written)
-        parameters = [
-            Parameter(
-                each.name, each.type, each.length, each.is_passed, each.is_passed and next(passed) and each.length is not None
-            )
-            for each in signature.parameters
-        ]
+        parameters = [replace(each, is_written=each.is_passed and next(passed)) for each in signature.parameters]
         made = callbacks()(traced.program, parameters, in_c(signature.result), outside)
         self.source = made.source
         self._keeps += [made, outside]  # the library, and the arrays that it reads
@@ -255,7 +249,7 @@ def cfunc(signature: str) -> Callable[[Callable[..., Any]], CFunction]:
     Raises
     ------
     ValueError
-        For what is no such signature.
+        For another signature; the message says what is wrong in it.
 
     Notes
     -----

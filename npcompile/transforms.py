@@ -367,13 +367,13 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 
 
 def axes(given: Any, name: str) -> Any:
-    """The same tree with integers. TypeError where a leaf is none, and not None."""
+    """The same tree of integers and None. TypeError where a leaf is something else."""
     if given is None:
         return None
     leaves, treedef = trees.flatten(given)
     for leaf in leaves:
         if not isinstance(leaf, SupportsIndex):
-            raise TypeError(f"{name} has integers and None, alone or in a tree, not {leaf!r}")
+            raise TypeError(f"{name} takes integers and None, alone or in a tree, not {leaf!r}")
     return treedef.unflatten([index(leaf) for leaf in leaves])
 
 

@@ -189,14 +189,14 @@ def test_it_is_the_function_for_python() -> None:
 
 
 WRONG: dict[str, str] = {
-    "double": "no signature",
+    "double": "not a C signature",
     "float(double)": "a result of type 'float'",
     "double(float x)": "a parameter of type 'float'",
     "double(double* x)": "a pointer without a length",
     "double(double x[n])": "the length 'n'",
     "double(double n, double x[n])": "the length 'n'",
     "double(int x[3])": "arrays are of double",
-    "double(double x y)": "no parameter of C",
+    "double(double x y)": "not a C parameter",
 }
 
 

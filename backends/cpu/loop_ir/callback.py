@@ -80,7 +80,7 @@ class Printed:
             if self.parameters
             else c("void")
         )
-        yield c(HELPERS.replace("{", "{{").replace("}", "}}"))
+        yield CText(HELPERS)
         yield c("static union npc_word npc_outside[{}];", max(1, outside))
         yield c("static {} (*npc_python)({});", c(self.result.text), given)
         yield c("static {} npc_callback({}) {{", c(self.result.text), given)
@@ -161,7 +161,7 @@ class Printed:
                 kind = self.program.types[value]
                 if isinstance(kind, Scalar) and (self.result.is_floating or kind.kind not in FLOATS):
                     return c("out[{}].{}", found[value], field_of(kind))
-        raise Unsupported(f"a result that is no {self.result.text}", 0)
+        raise Unsupported(f"a result that is not a C {self.result.text}", 0)
 
     def address(self, outside: int) -> Iterator[CText]:
         yield c("PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {{")
