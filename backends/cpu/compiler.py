@@ -28,6 +28,8 @@ BASE_FLAGS: tuple[str, ...] = ("-x", "c", "-std=gnu11", "-O3", "-fPIC", "-shared
 # What $CC may ask for is taken back first: -ffast-math links what switches off subnormal numbers in the whole process.
 BASE_FLAGS += ("-fno-fast-math", "-fno-unsafe-math-optimizations", "-fno-finite-math-only", "-fsigned-zeros")
 BASE_FLAGS += ("-fno-associative-math", "-fno-reciprocal-math", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
+# GCC 14 makes x87's fprem of it, whose errors are noted in a word of x87's own, where nothing looks for them.
+BASE_FLAGS += ("-fno-builtin-fmod", "-fno-builtin-fmodf")
 if sys.platform == "darwin":
     BASE_FLAGS += ("-Wl,-undefined,dynamic_lookup",)  # CPython's functions are the process's own
 # Used where the compiler takes them. np.where(c, np.exp(x), y) computes exp everywhere, for NumPy's warnings and in vectors:

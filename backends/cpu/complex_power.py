@@ -393,7 +393,7 @@ LOOP_TEXT = """
 static inline int npc_is_numpys_{K}({T} exact, {T} numpys) {{
   const int is_finite = exact.re - exact.re == 0 && exact.im - exact.im == 0, is_zero = exact.re == 0 && exact.im == 0;
   const int is_infinite = !(numpys.re - numpys.re == 0 && numpys.im - numpys.im == 0);
-  return (!is_finite || is_zero) && (is_infinite || is_zero && numpys.re == 0 && numpys.im == 0);
+  return (!is_finite || is_zero) && (is_infinite || (is_zero && numpys.re == 0 && numpys.im == 0));
 }}
 static inline {T} npc_chosen_{K}({T} exact, {T} numpys) {{
   if (npc_is_numpys_{K}(exact, numpys)) return numpys;

@@ -1,4 +1,4 @@
-"""NumPy reports the errors of values that nothing stored depends on; a C compiler would not compute them."""
+"""NumPy reports the errors of values that nothing stored depends on; a C compiler would not compute them, or not note them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,13 @@ def held(A, out):
     return out
 
 
-PROGRAMS = [no_part_of_it, by_rows, masked, always_true, summed, in_place, held]
+def remainders(A, out):
+    for i in range(len(A)):
+        out[i] = A[i] % A[i, ::-1]
+    return out
+
+
+PROGRAMS = [no_part_of_it, by_rows, masked, always_true, summed, in_place, held, remainders]
 
 
 @pytest.mark.parametrize("n", [20, 200])
