@@ -21,11 +21,12 @@ static inline float npc_round_bf16(float x) {
   __builtin_memcpy(&x, &bits, sizeof x);
   return x;
 }
-/* float16 of a float64, as NumPy rounds it: once, to even, and with the same errors. Functions of compilers note none, or take
-   long. A power of two is added whose last bit is float16's; below 0x1p-14 what that loses is noted; what is too large becomes
-   infinite. By bits where a comparison would note a NaN. */
+/* float16 of a float64, as NumPy rounds it: once, to even, and with the same errors. Functions of compilers note none, or
+   take long, and in vectors GCC 14 rounds to float32 first where processors have an instruction that does not. A power of two
+   is added whose last bit is float16's; below 0x1p-14 what that loses is noted; what is too large becomes infinite. By bits
+   where a comparison would note a NaN. */
 static inline float npc_round_f2_f8(double x) {
-#if defined(__AVX512FP16__) || defined(__aarch64__)
+#if defined(__clang__) && (defined(__AVX512FP16__) || defined(__aarch64__))
   return (float)(_Float16)x;
 #else
   uint64_t size, power, below;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -13,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from npcompile.backends.cpu.c_library import LIBRARY, SYSTEM
+from npcompile.backends.cpu.compiler import BASE_FLAGS
 from npcompile.backends.cpu.loader import runtime_text
 from npcompile.backends.cpu.prelude import TYPES
 from npcompile.backends.cpu.runtime import FOLDER
+from npcompile.backends.cpu.small_floats import TEXT as SMALL_FLOATS
 from tests.runtime.corpus import cover
 
 FOUND = [path for name in ("gcc", "clang", "clang-16", "clang-19") if (path := shutil.which(name))]
@@ -92,6 +95,19 @@ def test_units_without_vector_mathematics_are_clean(compiler: str, plain_units: 
 def test_units_compile_for_other_machines(target: str, plain_units: Sequence[Path]) -> None:
     """On riscv64 a few: <fenv.h> stands for its own lines, as on all processors that have none."""
     check((*ZIG, "-target", target, "-O0", "-fno-sanitize=undefined", "-c"), plain_units[: TARGETS[target]])
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="reads instructions of x86-64")
+@pytest.mark.parametrize("compiler", OF_UNITS)
+def test_float16_is_rounded_once(compiler: str) -> None:
+    """Also on processors that have instructions for it, which this one may not be: of a float64 no float32 is made on the way."""
+    text = TYPES + LIBRARY + SMALL_FLOATS
+    text += "void f(double* x, float* y, long n) { for (long i = 0; i < n; i++) y[i] = npc_round_f2_f8(x[i]); }"
+    flags = [flag for flag in BASE_FLAGS if flag != "-shared"]
+    command = [compiler, *flags, "-march=sapphirerapids", "-S", "-o", "-", "-"]
+    found = subprocess.run(command, input=text, text=True, capture_output=True, check=True).stdout
+    both = {name for name in ("vcvtpd2ps", "vcvtps2ph") if name in found}
+    assert "f:" in found and both != {"vcvtpd2ps", "vcvtps2ph"}
 
 
 @pytest.mark.parametrize("compiler", HERE)
