@@ -15,7 +15,12 @@ class CText:
         self.__text: Final = text
 
     @staticmethod
-    def filled(template: str, parts: tuple[CText | int, ...]) -> CText:
+    def filled(template: str, *parts: CText | int) -> CText:
+        """C with parts in the place of each `{}`; a brace of C's is doubled, as in str.format.
+
+        >>> unit([c("x = {} + {};", c("y"), 1)])
+        'x = y + 1;\\n'
+        """
         return CText(template.format(*[part.__text if type(part) is CText else part for part in parts]))
 
     @staticmethod
@@ -23,13 +28,7 @@ class CText:
         return separator.join([part.__text for part in parts])
 
 
-def c(template: str, *parts: CText | int) -> CText:
-    """C with parts in the place of each `{}`; a brace of C's is doubled, as in str.format.
-
-    >>> unit([c("x = {} + {};", c("y"), 1)])
-    'x = y + 1;\\n'
-    """
-    return CText.filled(template, parts)
+c = CText.filled
 
 
 def joined(separator: str, parts: Iterable[CText]) -> CText:

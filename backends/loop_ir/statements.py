@@ -14,7 +14,7 @@ from npcompile.backends.loop_ir.c_text import CText, c, joined
 from npcompile.backends.loop_ir.c_values import c_type, extent, handed_over, literal, memory_of, room, taken
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.memory_statements import MemoryStatements
-from npcompile.backends.loop_ir.target import Ability, Target, Unsupported, primitive, vector_helpers
+from npcompile.backends.loop_ir.target import Ability, Target, Unsupported, assignment, vector_helpers
 from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, inner, results, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     FP_ERRORS,
@@ -189,7 +189,19 @@ class Statements(MemoryStatements):
             self.op(op)
 
     def op(self, op: Op) -> None:
-        match op:
+        match op:  # what there is most of, first
+            case Let():
+                self.scalar(op)
+            case FrameState():
+                pass
+            case Check(condition, state):
+                self.line("  if (NPC_UNLIKELY(!{})) goto {};", self.name(condition), self.exit(state))
+            case Constant(result, value):
+                self.set(result, literal(value))
+                if self.program.types[result] in (F32, F64) and self.reports:
+                    self.line("  NPC_HIDE({});", self.name(result))
+            case Size() | Load() | Store() | View():
+                self.memory(op)
             case If():
                 self.takers.append(op.results)
                 self.line("  if ({}) {{", self.name(op.condition))
@@ -349,13 +361,24 @@ class Statements(MemoryStatements):
 
     # --- ops without regions
 
+    def scalar(self, op: Let) -> None:
+        types = self.program.types
+        kinds = [kind for arg in op.args if type(kind := types[arg]) is Scalar]
+        # A compiler sets no flags for what it computes itself: what overflows, and NumPy's numbers, it does not know.
+        hides = self.reports and op.op in ("to_f64", "to_f32")
+        is_early = op.op == "to_f32" and kinds[0].kind in FLOATING
+        if hides and is_early:
+            self.line("  NPC_HIDE({});", self.name(op.args[0]))
+        template = assignment(self.target, op.op, kinds, op.at.line)
+        self.line(template, self.name(op.result), *[self.name(arg) for arg in op.args])
+        if sets_flags(op.op, types[op.result]):
+            self.flagged.append(op)
+        if hides and not is_early:
+            self.line("  NPC_HIDE({});", self.name(op.result))
+
     def plain(self, op: Op) -> None:
         line = op.at.line  # type: ignore[attr-defined]
         match op:
-            case FrameState():
-                pass
-            case Check(condition, state):
-                self.line("  if (NPC_UNLIKELY(!{})) goto {};", self.name(condition), self.exit(state))
             case Guard(condition) if self.is_parallel:
                 self.line("  if (NPC_UNLIKELY(!{})) {{", self.name(condition))
                 self.line("  __atomic_store_n(&given->gave_up, 1, __ATOMIC_RELAXED); return;")
@@ -376,27 +399,9 @@ class Statements(MemoryStatements):
                     self.line("  if ({}) goto {};", self.raised(errors), self.exit(state))
                 if op is self.last_look:
                     self.reports = False
-            case Constant(result, value):
-                self.set(result, literal(value))
-                if self.program.types[result] in (F32, F64) and self.reports:
-                    self.line("  NPC_HIDE({});", self.name(result))
-            case Let(result, row, args):
-                kinds = [kind for arg in args if isinstance(kind := self.program.types[arg], Scalar)]
-                # A compiler sets no flags for what it computes itself: what overflows, and NumPy's numbers, it does not know.
-                hides = self.reports and row in ("to_f64", "to_f32")
-                is_early = row == "to_f32" and kinds[0].kind in FLOATING
-                if hides and is_early:
-                    self.line("  NPC_HIDE({});", self.name(args[0]))
-                self.set(result, primitive(self.target, row, [self.name(arg) for arg in args], kinds, line))
-                if sets_flags(row, self.program.types[result]):
-                    self.flagged.append(op)
-                if hides and not is_early:
-                    self.line("  NPC_HIDE({});", self.name(result))
             case Call(result, routine, args):
                 self.set(result, c("npc_{}({})", c(routine), joined(", ", map(self.vector, args))))
                 self.flagged.append(op)
-            case Size() | Load() | Store() | View():
-                self.memory(op)
             case Alloc():
                 self.alloc(op, line)
             case Splat(result, value):

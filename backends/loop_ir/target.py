@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
 from npcompile.backends.loop_ir import libm
-from npcompile.backends.loop_ir.c_text import CText, c
 from npcompile.tensor_core.loop_ir.types import DTYPES, INTEGERS, NUMPYS, Kind, Scalar, promoted
 
 
@@ -26,7 +26,7 @@ class Ability(Enum):
     THREADS = "threads"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Target:
     """One language of C's family. The texts of primitives have a `{}` for each operand."""
 
@@ -182,15 +182,23 @@ def vector_helpers(kind: Kind, lanes: int) -> str:
     return f"typedef {number} {name} {bits}));\ntypedef {number} {name}_at {bits}, aligned({size})));\n" + "".join(functions)
 
 
-def primitive(target: Target, row: str, operands: list[CText], kinds: list[Scalar], line: int) -> CText:
-    """The expression of a row. Raises Unsupported."""
-    common = promoted(*(kind.kind for kind in kinds))
+def assignment(target: Target, row: str, kinds: list[Scalar], line: int) -> str:
+    """The statement of a row, with a `{}` for its result and for each operand. Raises Unsupported."""
+    lanes = max([kind.lanes for kind in kinds], default=1)
+    found = assignment_of(target, row, lanes, *[kind.kind for kind in kinds])
+    if found is None:
+        raise Unsupported(f"{target.name} has no text for {row}", line)
+    return found
+
+
+@cache
+def assignment_of(target: Target, row: str, lanes: int, *kinds: Kind) -> str | None:
+    common = promoted(*kinds)
     suffix = NUMPYS.get(common, common).value if common is not None else ""
     texts = (table.get(name) for table in (target.primitives, PRIMITIVES) for name in (f"{row}.{suffix}", row))
     template = next((text for text in texts if text is not None), None)
-    lanes = max((kind.lanes for kind in kinds), default=1)
     if lanes != 1 and row not in VECTOR_OPERATORS:
         template = f"npc_{row}_{suffix}x{lanes}({', '.join(['{}'] * len(kinds))})" if row in LANE_BY_LANE else None
-    if template is None or any(kind.kind not in C_TYPES for kind in kinds):
-        raise Unsupported(f"{target.name} has no text for {row}", line)
-    return c(template.replace("$", suffix), *operands)
+    if template is None or any(kind not in C_TYPES for kind in kinds):
+        return None
+    return f"  {{}} = {template.replace('$', suffix)};"

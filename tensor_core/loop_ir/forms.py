@@ -160,12 +160,17 @@ def regions(op: Op) -> list[Region]:
 def walk(region: Region) -> list[Op]:
     """Every op, those inside others included, in the order of the text."""
     found: list[Op] = []
+    gather(region, found)
+    return found
+
+
+def gather(region: Region, found: list[Op]) -> None:
+    reads = REGIONS
     for op in region:
         found.append(op)
-        if (read := REGIONS.get(type(op))) is not None:
-            for part in read(op):
-                found += walk(part)
-    return found
+        if (kind := type(op)) in reads:
+            for part in reads[kind](op):
+                gather(part, found)
 
 
 def all_regions(region: Region) -> Iterator[Region]:

@@ -1,13 +1,14 @@
 """Types of loop IR values. A type is a version key: two blocks for one instruction differ in the types of their arguments.
 
 Python's numbers and NumPy's are kinds of their own: `float` overflows to inf silently, `f64` sets a flag that NumPy reports.
+Types are tuples, whose `==` and hash are C's: passes compare and look up types all the time. No two classes' can be equal.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -86,8 +87,7 @@ def promoted(*kinds: Kind) -> Kind | None:
     return KINDS.get(np.result_type(*(OPERANDS[kind] for kind in kinds)))  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """A number, or a vector of `lanes` numbers that are computed with one instruction."""
 
     kind: Kind
@@ -98,8 +98,7 @@ class Scalar:
         return self.kind in DTYPES
 
 
-@dataclass(frozen=True, slots=True)
-class Memref:
+class Memref(NamedTuple):
     """An array: its data, sizes, strides and identity. The flags are facts, and False where nothing is known."""
 
     element: Kind
@@ -109,15 +108,13 @@ class Memref:
     owned: bool = False  # made by this program: nothing else refers to its memory yet
 
 
-@dataclass(frozen=True, slots=True)
-class List:
+class List(NamedTuple):
     """A Python list of numbers of one kind, which can grow."""
 
     element: Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Object:
+class Object(NamedTuple):
     """A Python object that the program only hands on, and asks what it is: the text of None or of a string, else its class.
     An int is one that is not in the range of a word."""
 
