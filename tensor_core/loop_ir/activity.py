@@ -14,12 +14,17 @@ from npcompile.tensor_core.loop_ir.ops import (
     Again,
     Append,
     Break,
+    Check,
     Constant,
     For,
+    FpCheck,
+    FpClear,
+    FrameState,
     If,
     Load,
     NewList,
     Op,
+    Poll,
     Program,
     Region,
     Scope,
@@ -33,6 +38,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 from npcompile.tensor_core.loop_ir.types import F64, FLOAT, Kind, List, Memref
 
 FLOATING = (Kind.F64, Kind.FLOAT)
+PASSIVE = frozenset((Constant, Size, View, NewList, If, For, While, Scope, FrameState, Check, Poll, FpCheck, FpClear))
 
 
 @dataclass(slots=True)
@@ -73,6 +79,7 @@ def activity_of(program: Program, wanted: Iterable[int]) -> Activity:
     for value in wanted:
         kind = program.types[value]
         (made.varied_roots if isinstance(kind, Memref) else made.varied).add(made.root(value))
+    ops = [op for op in ops if type(op) not in PASSIVE]
     while spread(made, ops, passed):
         pass
     return made
@@ -87,7 +94,7 @@ def spread(made: Activity, ops: list[Op], passed: list[tuple[int, int]]) -> bool
                 note(made, result)
             case Store(array, _, value) | Append(array, value) if value in made.varied:
                 made.varied_roots.add(made.root(array))
-            case Constant() | Size() | Load() | View() | NewList() | If() | For() | While() | Scope():
+            case Load():
                 pass
             case _:
                 if any(value in made.varied or made.has_shadow(value) for value in uses(op)):

@@ -13,7 +13,7 @@ from npcompile.tensor_core.loop_ir.affine import Affine, Ranges
 from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.emit import Emitter
 from npcompile.tensor_core.loop_ir.forms import inner, results, substitute_all, walk
-from npcompile.tensor_core.loop_ir.ops import Check, For, If, Program, Region, Yield
+from npcompile.tensor_core.loop_ir.ops import Check, For, If, Op, Program, Region, Yield
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.value_ranges import ValueRanges
 
@@ -42,14 +42,15 @@ class Hoisting(ValueRanges):
 
     def versions(self, op: For) -> Region | None:
         """The conditions, and both versions of a loop. None where no Check would go."""
-        if not any(isinstance(each, Check) for each in walk(op.body)):
+        inside = walk(op.body)
+        if not any(type(each) is Check for each in inside):
             return None
         fast = Cloner(self.program, self.program).op(op)
         assert isinstance(fast, For), fast
         ranges = Ranges(dict(self.ranges.forms), dict(self.ranges.bounds))
         trial = ValueRanges(self.program, ranges, set(self.true), set(self.false), {}, dict(self.sizes), dict(self.spans))
         trial.outside = len(ranges.bounds)
-        known = sorted(invariant_conditions(op) - self.true)
+        known = sorted(invariant_conditions(op, inside) - self.true)
         trial.true.update(known)
         trial.op(fast)
         if not trial.removed or not 0 < len(trial.assumed) + len(known) <= MOST_CONDITIONS:
@@ -68,13 +69,13 @@ class Hoisting(ValueRanges):
         return [*made.ops, If(condition, *arms, op.results, op.at)]
 
 
-def invariant_conditions(op: For) -> set[int]:
-    """What the Checks of a loop ask that does not change in it."""
-    checks = [each.condition for each in walk(op.body) if isinstance(each, Check)]
-    if not checks:
-        return set()
-    inside = {value for each in walk(op.body) for value in (*results(each), *inner(each))}
-    return set(checks) - inside - set(op.args)
+def invariant_conditions(op: For, inside: list[Op]) -> set[int]:
+    """What the Checks of a loop, whose body has these ops, ask that does not change in it."""
+    asked = {each.condition for each in inside if type(each) is Check}
+    asked.difference_update(op.args)
+    for each in inside:
+        asked.difference_update(results(each), inner(each))
+    return asked
 
 
 def sum_of(made: Emitter, form: Affine) -> int:

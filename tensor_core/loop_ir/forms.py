@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from npcompile.tensor_core.loop_ir import ops
 from npcompile.tensor_core.loop_ir.ops import FrameState, Op, Region, Return
-from npcompile.tensor_core.loop_ir.states import Recipe, Slot, leaves_of, substituted
+from npcompile.tensor_core.loop_ir.states import Recipe, leaves_of, slots_substituted, substituted
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def substituter(form: Form) -> str:
 RECIPES = {
     "Recipe": ("substituted(op.{}, {new})",),
     "list[Recipe]": ("[substituted(recipe, {new}) for recipe in op.{}]",),
-    "list[Slot]": ("[Slot(slot.index, substituted(slot.recipe, {new})) for slot in op.{}]",),
+    "list[Slot]": ("slots_substituted(op.{}, {new})",),
 }
 # A field of a copy, by role. Definitions come after what is read, and regions after both.
 COPIES = {
@@ -108,7 +108,12 @@ def copier(form: Form) -> str:
 
 
 def made_of(kind: type[Op], text: str) -> Callable[..., Any]:
-    names: dict[str, Any] = {"kind": kind, "leaves_of": leaves_of, "substituted": substituted, "Slot": Slot}
+    names: dict[str, Any] = {
+        "kind": kind,
+        "leaves_of": leaves_of,
+        "substituted": substituted,
+        "slots_substituted": slots_substituted,
+    }
     exec(text, names)
     return names["made"]
 

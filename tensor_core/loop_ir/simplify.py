@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from npcompile.tensor_core.loop_ir.flow import Flow, flow_of
-from npcompile.tensor_core.loop_ir.forms import RESULTS, SUBSTITUTE, USES, all_regions, substitute_all, walk
+from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, SUBSTITUTE, USES, substitute_all
 from npcompile.tensor_core.loop_ir.ops import (
     Alloc,
     Branch,
@@ -58,7 +58,8 @@ def drop_arguments(program: Program, cfg: Cfg, flow: Flow) -> None:
     for label, block in flow.blocks.items():
         home |= dict.fromkeys(block.args, label)
         for op in block.ops:
-            home |= dict.fromkeys(RESULTS[type(op)](op), label)
+            for value in RESULTS[type(op)](op):
+                home[value] = label
     new: dict[int, int] = {}
     changed = True
     while changed:
@@ -161,7 +162,7 @@ def thread_jumps(cfg: Cfg, flow: Flow) -> bool:
 
 # --- equal ops
 
-FOLDED: Final = (Let, Constant, Size, Alloc)
+FOLDED: Final = frozenset((Let, Constant, Size, Alloc))
 
 
 @dataclass(slots=True)
@@ -187,7 +188,7 @@ class Numbering:
         for op in ops:
             if new:
                 SUBSTITUTE[type(op)](op, new)
-            if not isinstance(op, FOLDED):
+            if type(op) not in FOLDED:
                 kept.append(op)
                 continue
             result, found = op.result, self.folded(op)
@@ -244,7 +245,7 @@ def may_flag(program: Program, op: Let) -> bool:
 
 # --- ops that nobody reads
 
-PURE: Final = (Let, Constant, Load, Size, View, Alloc, NewList)
+PURE: Final = frozenset((Let, Constant, Load, Size, View, Alloc, NewList))
 
 
 def drop_unused(program: Program, region: Region, is_reported: bool = True) -> int:
@@ -252,15 +253,30 @@ def drop_unused(program: Program, region: Region, is_reported: bool = True) -> i
 
     One that may set a flag is kept, where such are reported: NumPy reports it.
     """
-    needed: set[int] = set()
-    unused: set[int] = set()  # ids: ops are compared by what they hold
-    for op in reversed(walk(region)):  # a value is defined before it is used, also where blocks are in their order
-        is_kept = not isinstance(op, PURE) or op.result in needed
-        if is_kept or is_reported and isinstance(op, Let) and may_flag(program, op):
-            needed.update(USES[type(op)](op))
-        else:
-            unused.add(id(op))
-    if unused:
-        for part in all_regions(region):
-            part[:] = [op for op in part if id(op) not in unused]
-    return len(unused)
+    return Unread(program, is_reported).drop(region)
+
+
+@dataclass(slots=True)
+class Unread:
+    program: Program
+    is_reported: bool
+    needed: set[int] = field(default_factory=set)
+
+    def drop(self, region: Region) -> int:
+        """From the end on: a value is defined before it is used, also where blocks are in their order."""
+        kept: Region = []
+        dropped = 0
+        for op in reversed(region):
+            kind = type(op)
+            if kind in PURE and op.result not in self.needed:  # type: ignore[attr-defined]
+                if kind is not Let or not self.is_reported or not may_flag(self.program, op):  # type: ignore[arg-type]
+                    dropped += 1
+                    continue
+            elif kind in REGIONS:
+                for part in reversed(REGIONS[kind](op)):
+                    dropped += self.drop(part)
+            kept.append(op)
+            self.needed.update(USES[kind](op))
+        if len(kept) < len(region):
+            region[:] = kept[::-1]
+        return dropped

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from npcompile.tensor_core.loop_ir.activity import Activity
+from npcompile.tensor_core.loop_ir.activity import Activity, yielded
 from npcompile.tensor_core.loop_ir.forms import results, walk
-from npcompile.tensor_core.loop_ir.ops import Alloc, Call, Constant, For, If, Let, Load, Op, Region, Store, View, Yield
+from npcompile.tensor_core.loop_ir.ops import Alloc, Call, Constant, For, If, Let, Load, Op, Store, View
 
 OF_ALL = {"add": slice(None), "maximum": slice(None), "minimum": slice(None), "choose": slice(1, None)}
 OF_FIRST = ("divide", "to_f64", "to_float")
@@ -51,11 +51,6 @@ def others(op: Op, found: set[int], activity: Activity) -> list[int]:
 def unlike(made: list[int], parts: object, found: set[int]) -> list[int]:
     pairs = list(parts)  # type: ignore[call-overload]
     return [x for k, x in enumerate(made) if k >= len(pairs) or not found.issuperset(pairs[k])]
-
-
-def yielded(region: Region) -> list[int]:
-    last = region[-1] if region else None
-    return last.values if isinstance(last, Yield) else []
 
 
 def is_square(op: Let, found: set[int]) -> bool:

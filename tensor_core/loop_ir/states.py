@@ -120,7 +120,7 @@ def substituted(recipe: Recipe, new: Mapping[int, int]) -> Recipe:
     """The recipe with other values, the same object where nothing changes."""
     if type(recipe) is Use:
         return Use(new[recipe.value]) if recipe.value in new else recipe
-    if not any(value in new for value in leaves(recipe)):
+    if type(recipe) is Fixed or not any(value in new for value in leaves(recipe)):
         return recipe
     match recipe:
         case Tagged(tag, value):
@@ -132,3 +132,15 @@ def substituted(recipe: Recipe, new: Mapping[int, int]) -> Recipe:
         case RangeIterator(start, step, length, taken):
             return RangeIterator(new.get(start, start), step, new.get(length, length), new.get(taken, taken))
     return replace(recipe)
+
+
+def slots_substituted(slots: list[Slot], new: Mapping[int, int]) -> list[Slot]:
+    """The same of slots."""
+    made = slots
+    for k, slot in enumerate(slots):
+        recipe = substituted(slot.recipe, new)
+        if recipe is not slot.recipe:
+            if made is slots:
+                made = list(slots)
+            made[k] = Slot(slot.index, recipe)
+    return made

@@ -62,7 +62,8 @@ class Taping:
     def note_homes(self, region: Region, values: Iterable[int] = ()) -> None:
         self.home |= dict.fromkeys(values, (id(region), None))
         for op in region:
-            self.home |= dict.fromkeys(results(op), (id(region), op))
+            for value in results(op):
+                self.home[value] = (id(region), op)
             match op:
                 case If():
                     self.note_homes(op.then)

@@ -189,7 +189,7 @@ def ends_with(region: Region, kind: type[Break] | type[Again], label: int) -> bo
 
 def leaving(region: Region, kind: type[Break] | type[Again], label: int) -> int:
     """How many ops leave for the label."""
-    return sum(isinstance(op, kind) and op.target == label for op in walk(region))  # type: ignore[attr-defined]
+    return len([op for op in walk(region) if type(op) is kind and op.target == label])  # type: ignore[attr-defined]
 
 
 def at_end(region: Region, kind: type[Break] | type[Again], label: int) -> int:

@@ -10,7 +10,25 @@ from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.affine import GREATEST, LEAST, WORD, Affine, Ranges
 from npcompile.tensor_core.loop_ir.forms import inner, regions, results, substitute, substitute_all
-from npcompile.tensor_core.loop_ir.ops import Check, Constant, For, FrameState, Let, Load, Op, Program, Region, Size, Store, View
+from npcompile.tensor_core.loop_ir.ops import (
+    Append,
+    Check,
+    Constant,
+    For,
+    FpCheck,
+    FpClear,
+    FrameState,
+    Let,
+    Load,
+    Op,
+    Poll,
+    Program,
+    Region,
+    Size,
+    Store,
+    View,
+    Yield,
+)
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.types import INT, MOST_ELEMENTS, Memref
 
@@ -23,6 +41,9 @@ def value_ranges(program: Program) -> int:
         substitute_all(program.body, pass_.new)
         drop_unused(program, program.body)
     return pass_.removed
+
+
+TELLING_NOTHING = frozenset((Append, FpCheck, FpClear, FrameState, Load, Poll, Store, Yield))
 
 
 @dataclass(slots=True)
@@ -84,6 +105,8 @@ class ValueRanges:
         region[:] = kept
 
     def op(self, op: Op) -> None:
+        if type(op) in TELLING_NOTHING:
+            return
         match op:
             case Let(result):
                 if self.program.types[result] == INT:
@@ -93,8 +116,6 @@ class ValueRanges:
             case Constant(result, value):
                 if type(value) is int:
                     self.ranges.forms[result] = Affine(value)
-            case Load() | Store() | FrameState():
-                pass
             case Size(result, array, axis):
                 self.size(result, array, axis)
             case View(result, _, _, _, sizes):
