@@ -30,7 +30,7 @@ def compile_eager(graph: Graph, example_inputs: Sequence[Any]) -> CompiledGraph:
             inputs[index][...] = value
         return results
 
-    return CompiledGraph(call, source=print_graph(graph))
+    return CompiledGraph(call, generated=print_graph(graph))
 
 
 def give_out(value: Any, meta: TensorMeta, symbols: dict[str, int]) -> Any:

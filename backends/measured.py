@@ -65,7 +65,7 @@ def compile_pieces(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]
     call, text = host.finish()
     source = f"/* {', '.join(names.values())} are found between\n{print_graph(graph)}\n\n{text}\n*/"
     kernels = tuple(k for c in compiled.values() for k in c.kernels)
-    text = "\n".join([source, *(c.source for c in compiled.values())])
+    text = "\n".join([source, *(c.generated for c in compiled.values())])
     passes = (Pass("sizes from data", ", ".join(names.values())), *(p for c in compiled.values() for p in c.passes))
     return CompiledGraph(call, text, kernels, passes=passes)
 

@@ -78,7 +78,7 @@ class CompiledGraph:
     """A graph ready to run: `call(*inputs, *symbols)` gives the tuple of outputs and does the writes."""
 
     call: Callable[..., tuple[Any, ...]]
-    source: str = ""  # the generated program
+    generated: str = ""  # the program, in C or Python
     kernels: tuple[str, ...] = ()  # their names, as a profiler shows them
     seconds: dict[str, float] = field(default_factory=dict)  # per phase: schedule, print, compile, load
     counted: frozenset[str] = frozenset()  # sizes that data decides, of which it gives the least alone, behind the outputs

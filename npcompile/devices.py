@@ -89,7 +89,7 @@ def compile_placed(graph: Graph, example_inputs: Sequence[Any] = (), mode: str =
         return made[name]
 
     first = compiled()
-    return CompiledGraph(lambda *args: compiled().call(*args), first.source, first.kernels, first.seconds, passes=first.passes)
+    return CompiledGraph(lambda *args: compiled().call(*args), first.generated, first.kernels, first.seconds, passes=first.passes)
 
 
 def compile_here(backend: Backend, graph: Graph, mode: str) -> Any:

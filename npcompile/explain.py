@@ -114,7 +114,7 @@ def account(compiled: CompiledFunction, result: Any, transfers: Sequence[Transfe
         tuple(compiled.breaks),
         tuple(words(v.guards, point.users_names) for point, v in found),
         tuple(name for _, c in compiled.graphs for name in c.kernels),
-        (*(c.source for _, c in compiled.graphs), *(program.source for _, program in native)),
+        (*(c.generated for _, c in compiled.graphs), *(program.generated for _, program in native)),
         tuple(p.source for p in compiled.points.values()),
         seconds,
         result,

@@ -111,7 +111,7 @@ def reads_of_generated_c() -> int:
 def is_reading_c(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id in ("native_sources", "sources_of")
-    return isinstance(node, ast.Attribute) and node.attr == "sources"
+    return isinstance(node, ast.Attribute) and node.attr in ("sources", "generated")
 
 
 COUNTS: dict[str, Callable[[], int]] = {
@@ -142,7 +142,9 @@ def test_the_counts_count() -> None:
     assert list(strings(tree)) == ["int64_t x = 3;", "LOAD_FAST"]
     assert OPCODES.fullmatch("LOAD_FAST_LOAD_FAST")
     assert not OPCODES.fullmatch("LOADED")
-    assert all(is_reading_c(ast.parse(text, mode="eval").body) for text in ("native_sources(f)", "report.sources"))
+    assert all(
+        is_reading_c(ast.parse(text, mode="eval").body) for text in ("native_sources(f)", "report.sources", "run.generated")
+    )
     assert not is_reading_c(ast.parse("f(x)", mode="eval").body)
     assert all(count() > 0 for count in COUNTS.values() if count is not files_above_that_name_cuda)
 

@@ -202,7 +202,7 @@ def print_entry(
     copies = len(runs) - len(schedule.copies)  # these overwrite arguments, so they come after the report
     begun, copying = batches(runs[:copies]), batches(runs[copies:])
     calls = [print_call(plans[batch[0].kernel.name], batch, graph.symbols) for batch in (*begun, *copying)]
-    held = held_during(calls, scratch, {"small", *(b.name for b in undo.old)})
+    held = held_during([*begun, *copying], scratch, {"small", *(b.name for b in undo.old)})
     written = {f"x{k}" for k, _ in graph.writes}
     writing = [k for k, batch in enumerate((*begun, *copying)) if any(writes_to(run, written) for run in batch)] or [len(calls)]
     begins = {piece: f"if (!({piece} = rt->scratch({size_text(size)} + 1))) {failing}" for piece, size in scratch.items()}
@@ -264,11 +264,11 @@ def given_out(schedule: Schedule, undo: Undo) -> int:
     return len(schedule.graph.outputs) - undo.outputs
 
 
-def held_during(calls: Sequence[list[str]], pieces: Iterable[str], throughout: Set[str]) -> dict[str, tuple[int, int]]:
-    """The first and the last call that each piece is for. Then it is given back, and the next piece is in the same memory."""
+def held_during(batches: Sequence[Sequence[Run]], pieces: Iterable[str], throughout: Set[str]) -> dict[str, tuple[int, int]]:
+    """The first and the last batch that each piece is for. Then it is given back, and the next piece is in the same memory."""
     found: dict[str, tuple[int, int]] = {}
-    for k, call in enumerate(calls):
-        for name in set(re.findall(r"\w+", "\n".join(call))):
+    for k, batch in enumerate(batches):
+        for name in {name for run in batch for name in memory_of(run, run.kernel.buffers)}:
             found[name] = found.get(name, (k, k))[0], k
     return {piece: found[piece] for piece in pieces if piece in found and piece not in throughout}
 
@@ -304,8 +304,12 @@ def read_scalar(k: int, dtype: np.dtype, constant: int, is_weak: bool) -> list[s
 
 def writes_to(run: Run, arguments: Set[str]) -> bool:
     """Does the kernel store in one of these?"""
-    stored = [run.given.get(name, name) for name, is_written in run.kernel.buffers.items() if is_written]
-    return not arguments.isdisjoint(word for text in stored for word in re.findall(r"\w+", text))
+    return not arguments.isdisjoint(memory_of(run, (name for name, is_written in run.kernel.buffers.items() if is_written)))
+
+
+def memory_of(run: Run, buffers: Iterable[str]) -> list[str]:
+    """Where some of the kernel's buffers are."""
+    return [word for name in buffers for word in re.findall(r"\w+", run.given.get(name, name))]
 
 
 def make_output(k: int, meta: TensorMeta, failing: str) -> list[str]:

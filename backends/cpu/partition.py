@@ -83,7 +83,7 @@ def run_in_pieces(
             host.call_piece(piece, compiled[s])
     call, text = host.finish()
     parts = [*compiled.values(), *inside.values()]
-    source = "\n".join([comment_of(graph, foreign, text), *(c.source for c in parts)])
+    source = "\n".join([comment_of(graph, foreign, text), *(c.generated for c in parts)])
     kernels, passes = (tuple(chain.from_iterable(getattr(c, of) for c in parts)) for of in ("kernels", "passes"))
     return CompiledGraph(call, source, kernels, passes=passes)
 

@@ -433,4 +433,4 @@ def run_factored(factored: FactoredGraph, graph: Graph, compile_graph: Callable[
             whole.append(compile_graph(graph))
         return whole[0].call(*args)
 
-    return CompiledGraph(call, fast.source, fast.kernels, fast.seconds, passes=fast.passes)
+    return CompiledGraph(call, fast.generated, fast.kernels, fast.seconds, passes=fast.passes)

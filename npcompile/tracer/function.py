@@ -568,7 +568,7 @@ class CompiledFunction:
             self.objects[id(compiled.quickest)] = Object(program.name, compiled.quickest)
             for each in compiled.passes:
                 log("loops", partial("{} at {}: {}".format, self.code.co_qualname, point.location, each))
-            log("output_code", lambda: compiled.source)
+            log("output_code", lambda: compiled.generated)
             seconds = {"capture": taken, **compiled.seconds}
             return Variant(program.guards, program.conditions, program.lines, None, compiled, None, seconds)
 
@@ -786,7 +786,7 @@ class CompiledFunction:
             made = compile_measured(graph, lambda g: compile_eager(g, ())) if graph.measured else compile_eager(graph, examples)
         compiled = compiled_graph(made)
         timings["compile"] = time.perf_counter() - began
-        log("output_code", lambda: compiled.source)
+        log("output_code", lambda: compiled.generated)
         self.graphs.append((graph, compiled))
         return compiled
 

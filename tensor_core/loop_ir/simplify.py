@@ -191,7 +191,7 @@ class Numbering:
             if type(op) not in FOLDED:
                 kept.append(op)
                 continue
-            result, found = op.result, self.folded(op)
+            (result,), found = RESULTS[type(op)](op), self.folded(op)
             if found is None and (key := self.key(op)) is not None:
                 found = known.setdefault(key, result)
             if found is None or found == result:

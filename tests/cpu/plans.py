@@ -12,7 +12,15 @@ import npcompile as npc
 from npcompile.backends.cpu import backend
 from npcompile.backends.cpu.kernel_plan import KernelPlan
 from npcompile.backends.cpu.planning import plan_kernel
+from npcompile.backends.cpu.undo import with_undo
 from npcompile.backends.kernels.kernel import Kernel
+from npcompile.backends.kernels.memory import build_schedule
+from npcompile.tensor_core.graph import Graph
+
+
+def keeps_what_it_overwrites(graph: Graph) -> bool:
+    """Is something of an argument kept that may have to be as it was?"""
+    return bool(with_undo(build_schedule(graph, tiled=True))[1].old)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu import host
 from npcompile.backends.registry import FloatingPointSignal, find_backend
 from npcompile.tensor_core import Builder, ShapeEnv, TensorMeta
 from npcompile.tensor_core.graph import Graph
@@ -18,12 +19,13 @@ def run(graph: Graph, *arguments: object) -> tuple[np.ndarray, ...]:
     return find_backend("cpu")(graph, arguments)(*arguments)
 
 
-def test_new_arrays_are_given_out_as_they_are() -> None:
+def test_new_arrays_are_given_out_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "give_out", lambda value, meta, symbols: pytest.fail("it is asked how to give it out"))
     builder = Builder()
     x = builder.input(TensorMeta(MATRIX.shape, MATRIX.dtype))
     graph = builder.finish([builder.apply("inv", x)])
     compiled = find_backend("cpu")(graph, [MATRIX])
-    assert "t0 if t0.strides ==" in compiled.source and not compiled.kernels
+    assert not compiled.kernels
     (found,) = compiled(MATRIX)
     np.testing.assert_array_equal(found, np.linalg.inv(MATRIX))
 

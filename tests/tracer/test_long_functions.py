@@ -29,7 +29,7 @@ def compiled_call(family, count):
         result = compiled(*arguments())
     finally:
         sys.setprofile(None)
-    sources = [v.compiled.source for p in compiled_function(compiled).points.values() for v in p.variants if v.compiled]
+    sources = [v.compiled.generated for p in compiled_function(compiled).points.values() for v in p.variants if v.compiled]
     text = sum(len(source.split("*/", 1)[1]) for source in sources)  # after the comment
     return result, plain(*arguments()), calls, text
 

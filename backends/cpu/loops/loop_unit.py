@@ -162,8 +162,11 @@ def program_lines(code: ScalarLoops) -> list[str]:
     """The functions of statements, of strips, and the program itself."""
     lines = [] if code.statements is None else [code.statements.text()]
     lines += code.functions
-    rooms = rooms_of(code)
-    lines += kept_rooms(rooms) if rooms else []
+    known = code.statements.rooms if code.statements is not None else {}
+    rooms = rooms_of(code, known)
+    if rooms:
+        lines += kept_rooms(rooms)
+        code.passes.note("small arrays kept for the next call", "the program", None, len(rooms))
     lines.append(f"{speed_of(code)} PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {{")
     lines += [f"  {line}" for line in inputs(code)]
     lines += [f"  {c} {name} = 0;" for name, c in code.variables.items()]
@@ -181,7 +184,6 @@ def program_lines(code: ScalarLoops) -> list[str]:
     code.passes.note("looks at floating-point errors", "the program", None, looks)
     lines += [*(f"  {line}" for line in body), *ways_out(code.exits, body, code.handed("int", "NPC_ITERATIONS"))]
     lines += ["given:", *[WRAP] * code.wraps_results, "failed:", "done:"]
-    known = code.statements.rooms if code.statements is not None else {}
     objects = [name for name, c in code.variables.items() if c == "PyObject*" and name not in known]
     lines += [f"  rt->decref({name});" for name in objects if not name.startswith("made")]
     lines += [f"  rt->discard({name});" for name in objects if name.startswith("made")]
@@ -197,12 +199,10 @@ def with_places(text: str) -> str:
     return MADE_ROOM.sub(lambda found: found[0] if seen[found[1]] else f"npc_place(&{found[1]},", text)
 
 
-def rooms_of(code: ScalarLoops) -> dict[str, int]:
+def rooms_of(code: ScalarLoops, known: Mapping[str, int]) -> dict[str, int]:
     """The variables of arrays that the program itself makes, to bytes of an element. Functions of its loops have their own."""
-    if code.statements is None or not code.statements.rooms:
-        return {}
-    named = {word for line in code.lines for word in WORD.findall(line)}
-    return {slot: size for slot, size in code.statements.rooms.items() if slot in named}
+    named = {word for line in code.lines for word in WORD.findall(line)} if known else set()
+    return {slot: size for slot, size in known.items() if slot in named}
 
 
 def kept_rooms(rooms: Mapping[str, int]) -> list[str]:
