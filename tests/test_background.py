@@ -255,10 +255,10 @@ def test_a_native_loop_is_kept_while_the_compiler_runs(tmp_path):
         tmp_path,
         """
 import gc, weakref
-from npcompile.tracer.function import CompiledFunction
+from npcompile.tracer import loop_programs
 written = []
-write = CompiledFunction.written_loop
-CompiledFunction.written_loop = lambda self, *given: written.append(self.code.co_name) or write(self, *given)
+write = loop_programs.written_loop
+loop_programs.written_loop = lambda function, *given: written.append(function.code.co_name) or write(function, *given)
 
 @npc.compile
 def loop(x, y):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import threading
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any, Protocol, TypeVar
 
 from npcompile.backends.background import Job
-from npcompile.tensor_core.source import Object, Source
+from npcompile.backends.registry import CompiledGraph
+from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.source import Object
+from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.layout import Layout
-from npcompile.tracer.capture import Capture
 from npcompile.tracer.decisions import Arms, Break
 from npcompile.tracer.entry import Current
-from npcompile.tracer.frame import Frame
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.profitability import Trial
 from npcompile.tracer.variant import Options, Variant
@@ -26,12 +27,21 @@ SomePoint = TypeVar("SomePoint")
 class Compiled(Protocol[SomePoint]):
     """What Points, of the class `SomePoint`, and the ends of variants ask of the CompiledFunction that they belong to."""
 
+    user: types.FunctionType
+    entry: types.FunctionType
     options: Options
     python: types.FunctionType
     code: types.CodeType
     program: Program
     facts: CodeFacts
     namespace: dict[str, Any]
+    objects: dict[int, Object]
+    breaks: list[Break]
+    graphs: list[tuple[Graph, CompiledGraph]]
+    splits: list[Split]
+    refusals: dict[int, int]
+    points: dict[tuple[int, tuple[int, ...], Place | None], SomePoint]
+    is_random: bool
     numbers: Iterator[int]
     lock: threading.RLock
     current: Current
@@ -43,6 +53,8 @@ class Compiled(Protocol[SomePoint]):
     hops: int
     calls: int
 
+    @property
+    def are_native_asked(self) -> bool: ...
     @property
     def accuracy(self) -> str: ...
     @property
@@ -76,8 +88,6 @@ class Compiled(Protocol[SomePoint]):
     ) -> Callable[..., Any]: ...
     def whole(self) -> Callable[..., Any]: ...
     def capture(self, point: SomePoint, state: tuple[Any, ...]) -> Variant: ...
-    def real_cells(self, point: SomePoint, values: Mapping[str, Any]) -> dict[str, tuple[Source, types.CellType]]: ...
-    def place_cells(self, capture: Capture, frame: Frame, point: SomePoint, values: dict[str, Any]) -> None: ...
     def raise_if_asked(self, error: Exception, what: str) -> None: ...
     def may_be_native(self, index: int) -> bool: ...
     def stand_in(self, code: types.CodeType, namespace: dict[str, Any], defaults: tuple[Any, ...]) -> types.FunctionType: ...

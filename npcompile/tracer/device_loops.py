@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from npcompile.tracer.conditions import Condition
 from npcompile.tracer.known import SCALARS
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import Traced, trace
+from npcompile.tracer.loop_programs import native_program
 from npcompile.tracer.on_host import Place, Visit, natively
 from npcompile.tracer.point import Point
 from npcompile.tracer.variant import Variant
@@ -40,14 +41,6 @@ from npcompile.tracer.variant import Variant
 MOST_KNOWN = 64  # kinds of calls whose estimate is remembered
 MACHINE = Machine()
 PLAIN = (bool, int, float, complex, np.generic, str, type(None), type(iter(range(0))), ModuleType, FunctionType)
-
-
-class Owner(Compiled[Point], Protocol):
-    """What is asked of the CompiledFunction whose loops these are, beside what its Points ask."""
-
-    entry: FunctionType
-
-    def native_program(self, point: Point, state: tuple[Any, ...]) -> Variant | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +126,7 @@ class DeviceLoops:
         return (chosen, *dict.fromkeys(each))
 
 
-def device_loops(function: Owner, point: Point, state: tuple[Any, ...], of_elements: bool) -> Variant | None:
+def device_loops(function: Compiled[Point], point: Point, state: tuple[Any, ...], of_elements: bool) -> Variant | None:
     """A variant of the Point at the start of a CompiledFunction. None where the loops have no program on the device.
 
     `of_elements`: None, too, where all innermost loops hold statements about whole arrays, which graphs may do better.
@@ -153,7 +146,7 @@ def device_loops(function: Owner, point: Point, state: tuple[Any, ...], of_eleme
     return Variant(guards, tuple(map(Condition, guards)), (line,), None, compiled, None, seconds)
 
 
-def compiled_loops(function: Owner, point: Point, state: Sequence[Any], of_elements: bool) -> DeviceLoops:
+def compiled_loops(function: Compiled[Point], point: Point, state: Sequence[Any], of_elements: bool) -> DeviceLoops:
     """Raises Unsupported, of the front end or a backend."""
     kinds = [array_kind(type(x)) for x in state]
     places = [None if kind is None else place_of(x, kind) for x, kind in zip(state, kinds)]
@@ -175,26 +168,26 @@ def compiled_loops(function: Owner, point: Point, state: Sequence[Any], of_eleme
     return DeviceLoops(taken, traced, program, on_host(function), lambda given: is_native_on_host(function, point, given))
 
 
-def on_host(function: Owner) -> Callable[..., Any]:
+def on_host(function: Compiled[Point]) -> Callable[..., Any]:
     """The compiled function on copies of its arrays: what it changes goes back, and its results go to the device."""
     run = natively(lambda *state: (None, function.entry(*state)), None, None, function.program.location(function.facts.start))
     return lambda *state: run(*state)[1]
 
 
-def is_native_on_host(function: Owner, point: Point, state: Sequence[Any]) -> bool:
+def is_native_on_host(function: Compiled[Point], point: Point, state: Sequence[Any]) -> bool:
     """Is there a native program of the function for copies of its arrays? It is kept, for the calls that come.
 
     It is made for arrays without their numbers, which it does not depend on.
     """
     blank = {id(x): np.zeros_like(shadow(x)) for x in state if array_kind(type(x)) is not None and x not in SCALARS}
     copies = Visit(None, None).down(tuple(blank.get(id(x), x) for x in state))
-    made = function.native_program(point, copies)
+    made = native_program(function, point, copies)
     if made is not None:
         point.variants.insert(0, made)
     return made is not None
 
 
-def host_loops(function: Owner, point: Point, state: tuple[Any, ...]) -> Variant | None:
+def host_loops(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
     """The same where the host is to run it: at the start of the function, or at a loop inside it, whose values are moved once."""
     if not all(map(is_plain, state)):
         return None

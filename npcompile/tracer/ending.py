@@ -13,6 +13,7 @@ from npcompile.backends.device_arrays import array_kind
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.guards import Is, Truth
 from npcompile.tensor_core.source import GLOBALS, Call, Name
+from npcompile.tracer.beginning import place_cells
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.layout import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
@@ -78,7 +79,7 @@ class Ending:
         """Of a program that begins at a Point of a CompiledFunction with nothing captured."""
         capture = Capture(Builder(), Decisions(), {}, {}, function.options.dynamic, function.object_of)
         frame = Frame(capture, function.program, function.python.__globals__, GLOBALS, {}, index=point.layout.index)
-        function.place_cells(capture, frame, point, dict(zip(point.parameters, state)))
+        place_cells(function, capture, frame, point, dict(zip(point.parameters, state)))
         return cls(function, point, capture, frame, Emitter(capture, function.name_constant))
 
     def live_values(self, outcome: Outcome) -> list[Any]:

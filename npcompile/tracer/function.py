@@ -1,4 +1,4 @@
-"""Everything compiled for one Python function: its entry, its Points, and how a variant is captured and compiled."""
+"""Everything compiled for one Python function: its entry, its Points, and the capture of a variant."""
 
 from __future__ import annotations
 
@@ -10,34 +10,26 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import InitVar, dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any
 
-from npcompile.backends.background import Job, NotYet
-from npcompile.backends.eager import compile_eager
-from npcompile.backends.errors import CompilerError, CompilerRefused, NoCompiler
-from npcompile.backends.masked import without_compaction
-from npcompile.backends.measured import compile_measured
+from npcompile.backends.background import Job
 from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
-from npcompile.devices import begin, compile_here, compile_there, has_loops, runs_on_host_alone
+from npcompile.devices import begin, has_loops, runs_on_host_alone
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.tensor_core.graph import Builder, Graph, Location
-from npcompile.tensor_core.guards import Guard, Is
-from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.simplify import simplify
-from npcompile.tensor_core.source import GLOBALS, Bound, Name, Object, Source
-from npcompile.tensor_core.source import UNBOUND as UNBOUND_NAME
+from npcompile.tensor_core.source import Object
 from npcompile.tensor_core.transforms.partition import Split
-from npcompile.tensor_core.user_warnings import GENERATED, warn_once, warnings_held
+from npcompile.tensor_core.user_warnings import GENERATED, warnings_held
 from npcompile.tracer import (
+    beginning,
     captured,  # noqa: F401  (defines it)
-    loops,
+    graph_variants,
+    loop_variants,
 )
-from npcompile.tracer.argument_kinds import are_usual
-from npcompile.tracer.arrays.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
 from npcompile.tracer.bytecode.decode import Program, decode, is_too_long
 from npcompile.tracer.bytecode.layout import UNBOUND, Layout
@@ -45,39 +37,26 @@ from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import make_segment
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, uncounted
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decisions import Arms, Break, Decisions, Restart
-from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
-from npcompile.tracer.ending import Ending, is_user_function, repeated, why_split
+from npcompile.tracer.emit import BegunIterator, parameter_name
+from npcompile.tracer.ending import is_user_function
 from npcompile.tracer.entry import Current, as_found, compiled_function, handing_on, make_entry, plain_function
 from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
-from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.made_anew import are_compared, compared_text
-from npcompile.tracer.on_host import Place, Touched, are_any_on_device, natively
+from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.point import Point, drive
 from npcompile.tracer.profitability import Trial
 from npcompile.tracer.recursion import is_deep
-from npcompile.tracer.value_words import words
-from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
+from npcompile.tracer.values import LookedAt
 from npcompile.tracer.variant import GraphBreakError, Options, Variant
-from npcompile.tracer.written_loops import NotNative, TooLarge
-from npcompile.tracer.written_loops import Program as LoopProgram
 
 MOST_STAND_INS = 64  # for functions that are made anew, each of another code
-MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
 ATTEMPT_LIMIT = 100  # decisions of one capture
 # What generated programs call their own variables and what is in their namespace: tests/conftest.py checks that nothing else is.
 OURS = re.compile(
     r"^([acnstv]\d+|tuple\d+|\w+_\d+|(of|rest)_\w+|found|where|holds|item|hops|cells|kept|iteration|error_state|"
     r"G|np|UNBOUND|FloatingPointSignal|drive|is_deep|cannot_hold)$"
 )
-
-
-def simplified(graph: Graph) -> Graph:
-    """The graph simplified, unless that loses a node that raises for some data."""
-    simpler = simplify(graph)
-    before, after = (sum(bool(OPS[n.op].raises) for n in g.nodes) for g in (graph, simpler))
-    return simpler if before == after else graph
 
 
 # Everything compiled and still in use, by identity: entries hold it. Other threads may add to it at any time.
@@ -113,9 +92,7 @@ class CompiledFunction:
     stand_ins: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)  # for functions made anew
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
     arms: Arms = field(default_factory=Arms)  # of branches with effects
-    refusals: dict[int, int] = field(
-        default_factory=dict
-    )  # headers of loops -> failed attempts at a native program; below 0: of a device
+    refusals: dict[int, int] = field(default_factory=dict)  # headers of loops -> failed native programs; below 0: of a device
     hops: int = 0  # from Point to Point, up to those after which loops are looked at
     calls: int = 0  # that went from Point to Point to their end
     filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
@@ -460,7 +437,8 @@ class CompiledFunction:
         began = time.perf_counter()
         if point.place is None:
             begin(self.options.backend)
-        if (native := self.native_loop(point, state) or self.loops_over_elements(point, state)) is not None:
+        native = loop_variants.native_loop(self, point, state) or loop_variants.loops_over_elements(self, point, state)
+        if native is not None:
             return native
         decisions = Decisions(stops=dict(self.stops))
         for _ in range(ATTEMPT_LIMIT):
@@ -469,16 +447,16 @@ class CompiledFunction:
             capture.place, capture.may_break = point.place, not self.options.fullgraph
             capture.is_asked, capture.arms = self.is_asked, self.arms
             capture.namespace, capture.arguments = self.namespace, dict(zip(point.parameters, state))
-            capture.is_native, capture.may_ask_levels = self.is_over_elements, not point.asks_levels
+            capture.is_native, capture.may_ask_levels = partial(loop_variants.is_over_elements, self), not point.asks_levels
             capture.calls_itself = not point.is_start and any(p.asks_levels for p in self.points.values() if p.is_start)
             capture.came_after = self.breaks[-1] if self.breaks and not point.is_start else None
-            frame = self.frame_at(capture, point, state)
+            frame = beginning.frame_at(self, capture, point, state)
             try:
                 outcome = frame.run()
-                if (native := self.native_function(point, state, frame, outcome, decisions)) is not None:
+                if (native := loop_variants.native_function(self, point, state, frame, outcome, decisions)) is not None:
                     return native
                 captured = time.perf_counter()
-                return self.finish(point, capture, frame, outcome, captured - began)
+                return graph_variants.finish(self, point, capture, frame, outcome, captured - began)
             except Restart:
                 continue
             except BegunIterator as begun:
@@ -503,308 +481,7 @@ class CompiledFunction:
     def may_be_native(self, index: int) -> bool:
         """Is the instruction the header of a loop that may run as one native program?"""
         is_loop = index in self.facts.loop_headers
-        return is_loop and self.are_native_asked and self.refusals.get(index, 0) < MOST_REFUSALS
-
-    def is_over_elements(self, index: int, variables: dict[str, Any]) -> bool:
-        """Is the instruction the header of a loop that is better a native program, if its iterations are few?"""
-        if not self.may_be_native(index):
-            return False
-        from npcompile.tracer.native.candidates import is_over_elements  # here: functions without loops need nothing of it
-
-        return is_over_elements(self.program, self.facts, index, variables, self.python.__globals__)
-
-    @property
-    def comprehends(self) -> bool:
-        """Are there list comprehensions, or generator expressions, that may be loops of a native program?"""
-        nested = [c.co_name for c in self.code.co_consts if isinstance(c, types.CodeType)]
-        return self.are_native_asked and not {"<listcomp>", "<genexpr>"}.isdisjoint(nested)
-
-    def native_function(
-        self, point: Point, state: tuple[Any, ...], frame: Frame, outcome: Outcome, decisions: Decisions
-    ) -> Variant | None:
-        """A variant that runs the whole function as one native program, where its graph would end, or branch in iterations.
-
-        Without loops, where its graph would find sizes between its pieces.
-        """
-        is_refused = self.refusals.get(point.layout.index, 0) >= MOST_REFUSALS
-        if not point.is_start or self.code.co_cellvars and not self.comprehends or is_refused:
-            return None
-        made, assumed = frame.capture.builder.made, frame.capture.assumed
-        branches = decisions.short_loops and (assumed or any(node.op == "cond" for node in made))
-        finds_sizes = bool(frame.capture.builder.env.measured) and not self.facts.loop_headers and self.are_native_asked
-        if isinstance(outcome, Return) and (not (branches or finds_sizes) or loops.has_gradients(frame)):
-            return None
-        if not any(map(self.may_be_native, self.facts.loop_headers)) and not (finds_sizes or self.comprehends):
-            return None
-        return self.native_program(point, state, frozenset(decisions.short_loops))
-
-    def native_loop(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
-        """A variant that runs the loop whose header the Point is at as one native program, where it has that form."""
-        return self.native_program(point, state) if self.may_be_native(point.layout.index) else None
-
-    def native_program(self, point: Point, state: tuple[Any, ...], short_loops: frozenset[int] = frozenset()) -> Variant | None:
-        index = point.layout.index
-        if are_any_on_device(state):
-            return self.loops_of_device(point, state)
-        if point.place is not None:
-            return None
-        began = time.perf_counter()
-
-        def refuse(refused: NotNative, is_usual: bool) -> None:
-            why = str(refused)
-            log("loops", lambda: f"{self.code.co_qualname} at {point.location}: no native program: {why}")
-            is_of_loop = not isinstance(refused, TooLarge) and is_usual
-            self.refusals[index] = self.refusals.get(index, 0) + is_of_loop
-
-        try:
-            program = self.written_loop(point, state, short_loops)
-        except NotNative as refused:
-            refuse(refused, are_usual(state))
-            return None
-        taken = time.perf_counter() - began
-
-        def compiled_variant() -> Variant:
-            compiled = program.compile(self.namespace)
-            self.objects[id(compiled.quickest)] = Object(program.name, compiled.quickest)
-            for each in compiled.passes:
-                log("loops", partial("{} at {}: {}".format, self.code.co_qualname, point.location, each))
-            log("output_code", lambda: compiled.generated)
-            seconds = {"capture": taken, **compiled.seconds}
-            return Variant(program.guards, program.conditions, program.lines, None, compiled, None, seconds)
-
-        def later(state: tuple[Any, ...]) -> Variant:
-            try:
-                return compiled_variant()
-            except NotNative as refused:
-                refuse(refused, True)
-                self.refusals[index] = MOST_REFUSALS  # else the compiler would be asked for it again
-                return self.capture(point, state)
-
-        try:
-            return compiled_variant()
-        except NotNative as refused:
-            refuse(refused, are_usual(state))
-            return None
-        except NotYet as waiting:
-            waiting.goes_on = later
-            raise
-
-    def written_loop(self, point: Point, state: tuple[Any, ...], short_loops: frozenset[int]) -> LoopProgram:
-        """The whole function as a program of the loop IR where that has it, else what begins at the Point. Raises NotNative."""
-        from npcompile.tracer.loop_ir.whole import whole_function  # here: functions without loops do not need these
-        from npcompile.tracer.native.loops import NativeLoop
-
-        if point.is_start and (whole := whole_function(self, point, state)) is not None:
-            return whole
-        loop = NativeLoop.at(self, point, state)
-        try:
-            return loop.write(short_loops)
-        finally:
-            loop.forget()
-
-    def loops_over_elements(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
-        """A variant of a function all of whose loops are over the elements of arrays of a device."""
-        has_loops = point.is_start and any(map(self.may_be_native, self.facts.loop_headers))
-        return self.loops_of_device(point, state, of_elements=True) if has_loops and are_any_on_device(state) else None
-
-    def loops_of_device(self, point: Point, state: tuple[Any, ...], of_elements: bool = False) -> Variant | None:
-        """What a native program is for arrays of a device: a program there, or the host's on copies."""
-        from npcompile.tracer import device_loops  # here: programs of the host need nothing of it
-
-        refused = -1 - point.layout.index  # those of the host are counted apart
-        if self.refusals.get(refused, 0) >= MOST_REFUSALS:
-            return None
-        made = device_loops.device_loops(self, point, state, of_elements) if point.is_start else None
-        if of_elements:
-            return made
-        made = made or device_loops.host_loops(self, point, state)
-        if made is None:
-            self.refusals[refused] = self.refusals.get(refused, 0) + 1
-        return made
-
-    def frame_at(self, capture: Capture, point: Point, state: tuple[Any, ...]) -> Frame:
-        layout, code = point.layout, self.code
-        frame = Frame(capture, self.program, self.python.__globals__, GLOBALS, {}, index=layout.index, start=layout.index)
-        values = dict(zip(point.parameters, state))
-        if not point.is_start:
-            frame.stack = [
-                NULL if k in layout.null_slots else Lazy(Name(f"stack_{k}"), values[f"stack_{k}"]) for k in range(layout.depth)
-            ]
-        for local, name in zip(layout.local_names, point.local_parameters):
-            if local not in self.facts.bound[layout.index]:
-                capture.guard(Is(Name(name), UNBOUND_NAME, values[name] is UNBOUND))
-            if values[name] is not UNBOUND:
-                frame.locals[local] = Lazy(Name(name), values[name])
-        self.place_cells(capture, frame, point, values)
-        assert code is frame.program.code
-        return frame
-
-    def place_cells(self, capture: Capture, frame: Frame, point: Point, values: dict[str, Any]) -> None:
-        if point.is_start:
-            for name in self.code.co_cellvars:
-                frame.cells[name] = Cell(frame.locals.pop(name, None))
-        for name, (source, real) in self.real_cells(point, values).items():
-            frame.cells[name] = capture.cell(source, real)
-
-    def real_cells(self, point: Point, values: Mapping[str, Any]) -> dict[str, tuple[Source, types.CellType]]:
-        """The cells that exist when the Point is entered: the variables they are for -> where they are, and themselves."""
-        code = self.code
-        if point.is_start:
-            user: Source = self.object_of(self.python).attribute("__closure__")
-            names, cells = code.co_freevars, self.python.__closure__ or ()
-        else:
-            user = Name("cells")
-            names, cells = (*code.co_cellvars, *code.co_freevars), values.get("cells", ())
-        return {n: (user.item(k), cell) for k, (n, cell) in enumerate(zip(names, cells))}
-
-    def finish(self, point: Point, capture: Capture, frame: Frame, outcome: Outcome, seconds: float) -> Variant:
-        """Compile the graph and generate the program that runs it and goes on."""
-        if self.options.fullgraph and not isinstance(outcome, Return):
-            why = why_split(outcome, self.program)
-            raise GraphBreakError(f"fullgraph=True, but {self.code.co_qualname} breaks: {why}", why)
-        emitter = Emitter(capture, capture.name_constant)
-        ending = Ending(self, point, capture, frame, emitter)
-        changes = [value for effect in capture.effects for value in effect.values]
-        live = [*ending.live_values(outcome), *capture.grads.values(), *changes]
-        label = re.sub(r"\W", "_", self.code.co_name)
-        graph = emitter.graph_of(live, f"{label}_{len(self.graphs)}")
-        backward, timings = None, {"capture": seconds}
-        self.is_random |= bool(capture.draws.lines)
-        native = f"{point.native_name}({', '.join(point.parameters)})"
-        if apart := capture.error_states - self.stops.keys() if not self.options.fullgraph else ():
-            native = f"{self.name_constant(point, 'point_')}.signalled({', '.join([str(sorted(apart)), *point.parameters])})"
-        if point.is_start and not isinstance(outcome, Return) and self.is_recorded(capture, why_split(outcome, self.program)):
-            lines = [f"return {native}"]
-            return self.variant(point, capture, lines, None, None, why_split(outcome, self.program), timings)
-        if graph is None:
-            emitter.draw(native)
-        else:
-            fresh = {key: t.array.storage for key, t in emitter.tensors.items()}
-            graph, backward = with_backward(capture, graph, {key: s.node for key, s in fresh.items()})
-            emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
-            graph = replace(simplified(graph), accuracy=self.accuracy)
-            if backward is not None:
-                self.attach_backward(backward, graph, capture, emitter)
-            emitter.place_results(isinstance(outcome, Return))
-        emitter.write_cells(capture.cells.values())
-        emitter.count_writes()
-        emitter.write_gradients(capture.grads)
-        if not isinstance(outcome, Return):
-            emitter.remember_lost(why_split(outcome, self.program), live)
-        emitter.do_effects(capture.effects, live)
-        ending.emit(outcome)
-        following, emitter.lines = emitter.lines, []
-        needed = names_in(following) if backward is None else None
-        if graph is not None and graph.measured and needed is not None:
-            graph = without_compaction(graph, needed)
-        reason, repeating = getattr(outcome, "reason", None), ending if ending.is_repeated else None
-
-        def compiled_variant() -> Variant:
-            compiled = None
-            if graph is not None:
-                compiled = self.compile_graph(graph, timings, capture.place, needed)
-                called = self.name_constant(compiled.quickest, "graph_")
-                emitter.call_graph(graph, compiled, called, native, self.name_constant(point, "point_"))
-            lines = [*emitter.lines, *following]
-            return self.variant(point, capture, lines, graph, compiled, reason, timings, repeating)
-
-        try:
-            return compiled_variant()
-        except NotYet as waiting:
-            if not capture.asks_levels:  # whose end looks at the values of this call
-                waiting.goes_on = lambda _: compiled_variant()
-            emitter.forget()
-            raise
-
-    def is_recorded(self, capture: Capture, reason: Break) -> bool:
-        """Does the whole function run on eager Tensors, so that gradients go through sizes that no one graph has?"""
-        return bool(capture.leaves()) and hasattr(self.user, "records") and "data decides" in reason.reason
-
-    def variant(
-        self,
-        point: Point,
-        capture: Capture,
-        lines: Sequence[str],
-        graph: Graph | None,
-        compiled: CompiledGraph | None,
-        reason: Break | None,
-        timings: dict[str, float],
-        repeating: Ending | None = None,
-    ) -> Variant:
-        if reason is not None:
-            self.breaks.append(reason)
-            log("graph_breaks", lambda: str(reason))
-        point.fixed |= capture.fixed_now()
-        if capture.asks_levels:
-            point.asks_levels = True
-            for source in capture.examples:  # what it calls itself with is smaller: the first such size is one for itself
-                point.seen.pop(("sizes of", source), None)
-        guards = (*(known := capture.builder.env.guards), *declined(capture.decisions.declined, known))
-        log("guards", lambda: "\n".join(words(guards, point.users_names)))
-        asked = tuple(conditions(guards, self.name_constant, self.namespace))
-        if repeating is not None:
-            lines = repeated(lines, asked, repeating.changed, point.parameters, self.name_constant(point, "point_"))
-        return Variant(guards, asked, tuple(lines), graph, compiled, reason, timings, tuple(capture.assumed))
-
-    def attach_backward(self, backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:
-        """Lines that make the Tensors which the program's gradients belong to."""
-        self.splits.append(backward.split)
-        place = capture.place
-
-        def compile(gradients: Graph) -> CompiledGraph:
-            return self.compile_graph(simplify(gradients), {}, place)
-
-        arguments = capture.builder.arguments
-        leaves = [str(t.source) for t in backward.leaves if t.source is not None]
-        symbols = (*graph.symbols, *(name for name, _ in graph.measured))
-        program = BackwardProgram(backward, compile, symbols)
-        contents = [arguments[k] for k in backward.split.kept_inputs]
-        kept = [str(source) for source, (t, _) in capture.tensors.items() if t.array.storage.source in contents]
-        emitter.attach(self.name_constant(program, "backward_"), backward.results, leaves, kept, list(symbols))
-
-    def compile_graph(
-        self, graph: Graph, timings: dict[str, float], place: Place | None = None, needed: set[str] | None = None
-    ) -> CompiledGraph:
-        """`needed`: sizes that data decides, where not all are asked for."""
-        log("graph_code", lambda: str(graph))
-        began = time.perf_counter()
-        examples = [None] * len(graph.inputs)
-        try:
-            backend = self.options.backend
-            mode = self.options.mode
-            graph = replace(graph, accuracy=self.accuracy)
-            if place is not None:
-                made = compile_there(backend, graph, place.kind, place.number, mode)
-            elif graph.measured:
-                made = compile_measured(graph, lambda piece: compiled_graph(compile_here(backend, piece, mode)), needed)
-            else:
-                made = compile_here(backend, graph, mode)
-        except (NoCompiler, CompilerError) as error:
-            if isinstance(error, CompilerRefused) and config.internal_errors == "raise":
-                raise
-            warn_once(f"{error} NumPy runs the captured graphs; `python -m npcompile.doctor` tells how to get a compiler.")
-            made = compile_measured(graph, lambda g: compile_eager(g, ())) if graph.measured else compile_eager(graph, examples)
-        compiled = compiled_graph(made)
-        timings["compile"] = time.perf_counter() - began
-        log("output_code", lambda: compiled.generated)
-        self.graphs.append((graph, compiled))
-        return compiled
-
-
-def compiled_graph(made: Any) -> CompiledGraph:
-    """What a backend made, which may be just a callable."""
-    return made if isinstance(made, CompiledGraph) else CompiledGraph(made)
-
-
-def declined(met: Iterable[Guard], guards: Collection[Guard]) -> list[Guard]:
-    """The guards of what instructions met that were not captured, where these say all that they need."""
-    bound = {name for guard in guards for name in guard.gives()}
-    return [guard for guard in met if guard not in guards and bound.issuperset(bound_in(guard))]
-
-
-def bound_in(guard: Guard) -> list[str]:
-    """Variables that it reads, and other guards give their values."""
-    return [source.name for source in guard.walk() if isinstance(source, Bound)]
+        return is_loop and self.are_native_asked and self.refusals.get(index, 0) < loop_variants.MOST_REFUSALS
 
 
 def copied(function: types.FunctionType) -> types.FunctionType:
@@ -821,7 +498,3 @@ def drop_sources(filenames: list[str]) -> None:
     for filename in filenames:
         linecache.cache.pop(filename, None)
     filenames.clear()
-
-
-def names_in(lines: Iterable[str]) -> set[str]:
-    return set(re.findall(r"\w+", "\n".join(lines)))

@@ -12,8 +12,7 @@ import pytest
 import npcompile as npc
 from npcompile.backends.passes import Pass
 from npcompile.tensor_core.loop_ir.foreknown import Machine
-from npcompile.tracer import device_loops
-from npcompile.tracer.function import CompiledFunction
+from npcompile.tracer import beginning, device_loops
 from tests.cuda.loop_programs import PROGRAMS, RAISING, SERIAL, LoopProgram, gathered, mandelbrot, smoothing
 from tests.cuda.there import There, same, there  # noqa: F401  (a fixture)
 
@@ -51,7 +50,7 @@ def test_answers_of_the_device(program: LoopProgram, there: There, on_device: No
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 def test_nothing_is_captured_before(program: LoopProgram, there: There, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     """Also where iterations make whole arrays for the loops over elements inside them, which no graph does well."""
-    monkeypatch.setattr(CompiledFunction, "frame_at", None)
+    monkeypatch.setattr(beginning, "frame_at", None)
     with npc.config.patch(internal_errors="raise"):
         npc.compile(program.function)(*there.put(list(program.arguments(20))))
 

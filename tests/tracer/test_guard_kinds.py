@@ -189,7 +189,12 @@ def test_explain_says_them_and_keeps_the_python() -> None:
 WRITES = "npcompile.tracer.guard_text"
 # To print it, to run it, also for a call that is being captured, and for what has no other words.
 MAY_ASK_FOR_TEXT = {"conditions", "recompiles", "guard_words", "assumed_branches"}
-SEARCH = {"ending", "function", "python.texts"}  # lines of generated programs, names in them, and strings of the user's
+SEARCH = {
+    "ending",
+    "function",
+    "graph_variants",
+    "python.texts",
+}  # lines of generated programs, names in them, and strings of the user's
 
 
 def tracer_modules() -> dict[str, ast.Module]:

@@ -16,7 +16,7 @@ import npcompile as npc
 from npcompile.backends.registry import CompiledGraph
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core import user_warnings
-from npcompile.tracer import ending, function, point
+from npcompile.tracer import ending, function, graph_variants, point
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.emit import Emitter
@@ -41,13 +41,13 @@ STAGES: dict[str, tuple[Any, str]] = {
     "wrap arguments": (Capture, "wrap"),
     "live values": (Ending, "live_values"),
     "graph": (Emitter, "graph_of"),
-    "simplify": (function, "simplify"),
-    "compile": (function, "compile_here"),
+    "simplify": (graph_variants, "simplify"),
+    "compile": (graph_variants, "compile_here"),
     "call of the graph": (Emitter, "call_graph"),
     "text": (Emitter, "text"),
     "effects": (Emitter, "do_effects"),
     "ending": (Ending, "emit"),
-    "conditions": (function, "conditions"),
+    "conditions": (graph_variants, "conditions"),
     "segment": (function, "make_segment"),
     "exits": (CompiledFunction, "exits_from"),
     "touched": (Touched, "by"),
@@ -227,11 +227,11 @@ def test_each_stage_is_one():
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
 def test_fault_of_a_compiled_graph(backend, monkeypatch):
     """Before it has written anything: the user's own code runs, in this call and in those to come."""
-    compile_here = function.compile_here
+    compile_here = graph_variants.compile_here
     broken = []
 
     def planted(*args: Any) -> CompiledGraph:
-        made = function.compiled_graph(compile_here(*args))
+        made = graph_variants.compiled_graph(compile_here(*args))
 
         def call(*inputs: Any) -> Any:
             if broken:
@@ -240,7 +240,7 @@ def test_fault_of_a_compiled_graph(backend, monkeypatch):
 
         return replace(made, call=call, item=None)
 
-    monkeypatch.setattr(function, "compile_here", planted)
+    monkeypatch.setattr(graph_variants, "compile_here", planted)
     for program in (straight, breaks, writes, handles, calls, raises):
         broken.clear()
         compiled = npc.compile(program, backend=backend)
@@ -274,10 +274,10 @@ def test_what_a_handler_of_signals_raises_is_no_fault(kind, monkeypatch):
     def handler(number: int, frame: Any) -> None:
         raise kind("the user's")
 
-    compile_here = function.compile_here
+    compile_here = graph_variants.compile_here
 
     def planted(*args: Any) -> CompiledGraph:
-        made = function.compiled_graph(compile_here(*args))
+        made = graph_variants.compiled_graph(compile_here(*args))
 
         def call(*inputs: Any) -> Any:
             signal.raise_signal(signal.SIGUSR1)
@@ -285,7 +285,7 @@ def test_what_a_handler_of_signals_raises_is_no_fault(kind, monkeypatch):
 
         return replace(made, call=call, item=None)
 
-    monkeypatch.setattr(function, "compile_here", planted)
+    monkeypatch.setattr(graph_variants, "compile_here", planted)
     compiled = npc.compile(straight, backend="eager")
     before = signal.signal(signal.SIGUSR1, handler)
     try:
@@ -351,8 +351,8 @@ def test_fault_of_a_guard(monkeypatch):
             raise raised[0]("planted")
         return True
 
-    asked, by_handler = function.conditions, False
-    monkeypatch.setattr(function, "conditions", conditions)
+    asked, by_handler = graph_variants.conditions, False
+    monkeypatch.setattr(graph_variants, "conditions", conditions)
     compiled = npc.compile(straight, backend="eager")
     function_of = compiled_function(compiled)
     function_of.namespace["planted_1"] = planted

@@ -21,6 +21,7 @@ from npcompile.backends.loop_ir.exits import GIVEN, UNFIT, UNUSUAL
 from npcompile.backends.registry import IGNORES_UNDERFLOW, _present_state, may_not_return
 from npcompile.tensor_core.guards import All, Equals, Guard, HasKey, Is, Length, OfType, compared, within
 from npcompile.tensor_core.source import NONE, UNBOUND, Assigned, Bound, Call, Formula, Literal, Name, Source, Written
+from npcompile.tracer.beginning import real_cells
 from npcompile.tracer.conditions import Asked, NativeQuestion, conditions
 from npcompile.tracer.ending import Ending
 from npcompile.tracer.native import arrays, outside
@@ -80,8 +81,7 @@ class NativeLoop:
         )
         self.values = dict(zip(self.point.parameters, state))
         self.blocks.own_cells = frozenset(self.function.code.co_cellvars if self.point.is_start else ())
-        cells = self.function.real_cells(self.point, self.values)
-        self.blocks.cells = {n: CellOf(source, real) for n, (source, real) in cells.items()}
+        self.blocks.cells = {n: CellOf(*found) for n, found in real_cells(self.function, self.point, self.values).items()}
         self.blocks.code.is_bitwise = self.function.accuracy == "bitwise"
         self.blocks.code.are_small = not self.has_large_arrays()
 

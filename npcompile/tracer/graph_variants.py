@@ -1,0 +1,205 @@
+"""How a captured graph becomes a variant: the graph is compiled, and the program that runs it and goes on is written."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from npcompile.backends.background import NotYet
+from npcompile.backends.eager import compile_eager
+from npcompile.backends.errors import CompilerError, CompilerRefused, NoCompiler
+from npcompile.backends.masked import without_compaction
+from npcompile.backends.measured import compile_measured
+from npcompile.backends.registry import CompiledGraph
+from npcompile.devices import compile_here, compile_there
+from npcompile.logs import log
+from npcompile.settings import config
+from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.guards import Guard
+from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.simplify import simplify
+from npcompile.tensor_core.source import Bound
+from npcompile.tensor_core.user_warnings import warn_once
+from npcompile.tracer.arrays.backward import Backward, BackwardProgram, with_backward
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.compiled import Compiled
+from npcompile.tracer.conditions import conditions
+from npcompile.tracer.decisions import Break
+from npcompile.tracer.emit import Emitter
+from npcompile.tracer.ending import Ending, repeated, why_split
+from npcompile.tracer.frame import Frame, Outcome, Return
+from npcompile.tracer.on_host import Place
+from npcompile.tracer.point import Point
+from npcompile.tracer.value_words import words
+from npcompile.tracer.variant import GraphBreakError, Variant
+
+
+def simplified(graph: Graph) -> Graph:
+    """The graph simplified, unless that loses a node that raises for some data."""
+    simpler = simplify(graph)
+    before, after = (sum(bool(OPS[n.op].raises) for n in g.nodes) for g in (graph, simpler))
+    return simpler if before == after else graph
+
+
+def finish(function: Compiled[Point], point: Point, capture: Capture, frame: Frame, outcome: Outcome, seconds: float) -> Variant:
+    """Compile the graph and generate the program that runs it and goes on."""
+    if function.options.fullgraph and not isinstance(outcome, Return):
+        why = why_split(outcome, function.program)
+        raise GraphBreakError(f"fullgraph=True, but {function.code.co_qualname} breaks: {why}", why)
+    emitter = Emitter(capture, capture.name_constant)
+    ending = Ending(function, point, capture, frame, emitter)
+    changes = [value for effect in capture.effects for value in effect.values]
+    live = [*ending.live_values(outcome), *capture.grads.values(), *changes]
+    label = re.sub(r"\W", "_", function.code.co_name)
+    graph = emitter.graph_of(live, f"{label}_{len(function.graphs)}")
+    backward, timings = None, {"capture": seconds}
+    function.is_random |= bool(capture.draws.lines)
+    native = f"{point.native_name}({', '.join(point.parameters)})"
+    if apart := capture.error_states - function.stops.keys() if not function.options.fullgraph else ():
+        native = f"{function.name_constant(point, 'point_')}.signalled({', '.join([str(sorted(apart)), *point.parameters])})"
+    if (
+        point.is_start
+        and not isinstance(outcome, Return)
+        and is_recorded(function, capture, why := why_split(outcome, function.program))
+    ):
+        return variant(function, point, capture, [f"return {native}"], None, None, why, timings)
+    if graph is None:
+        emitter.draw(native)
+    else:
+        fresh = {key: t.array.storage for key, t in emitter.tensors.items()}
+        graph, backward = with_backward(capture, graph, {key: s.node for key, s in fresh.items()})
+        emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
+        graph = replace(simplified(graph), accuracy=function.accuracy)
+        if backward is not None:
+            attach_backward(function, backward, graph, capture, emitter)
+        emitter.place_results(isinstance(outcome, Return))
+    emitter.write_cells(capture.cells.values())
+    emitter.count_writes()
+    emitter.write_gradients(capture.grads)
+    if not isinstance(outcome, Return):
+        emitter.remember_lost(why_split(outcome, function.program), live)
+    emitter.do_effects(capture.effects, live)
+    ending.emit(outcome)
+    following, emitter.lines = emitter.lines, []
+    needed = names_in(following) if backward is None else None
+    if graph is not None and graph.measured and needed is not None:
+        graph = without_compaction(graph, needed)
+    reason, repeating = getattr(outcome, "reason", None), ending if ending.is_repeated else None
+
+    def compiled_variant() -> Variant:
+        compiled = None
+        if graph is not None:
+            compiled = compile_graph(function, graph, timings, capture.place, needed)
+            called = function.name_constant(compiled.quickest, "graph_")
+            emitter.call_graph(graph, compiled, called, native, function.name_constant(point, "point_"))
+        lines = [*emitter.lines, *following]
+        return variant(function, point, capture, lines, graph, compiled, reason, timings, repeating)
+
+    try:
+        return compiled_variant()
+    except NotYet as waiting:
+        if not capture.asks_levels:  # whose end looks at the values of this call
+            waiting.goes_on = lambda _: compiled_variant()
+        emitter.forget()
+        raise
+
+
+def is_recorded(function: Compiled[Point], capture: Capture, reason: Break) -> bool:
+    """Does the whole function run on eager Tensors, so that gradients go through sizes that no one graph has?"""
+    return bool(capture.leaves()) and hasattr(function.user, "records") and "data decides" in reason.reason
+
+
+def variant(
+    function: Compiled[Point],
+    point: Point,
+    capture: Capture,
+    lines: Sequence[str],
+    graph: Graph | None,
+    compiled: CompiledGraph | None,
+    reason: Break | None,
+    timings: dict[str, float],
+    repeating: Ending | None = None,
+) -> Variant:
+    if reason is not None:
+        function.breaks.append(reason)
+        log("graph_breaks", lambda: str(reason))
+    point.fixed |= capture.fixed_now()
+    if capture.asks_levels:
+        point.asks_levels = True
+        for source in capture.examples:  # what it calls itself with is smaller: the first such size is one for itself
+            point.seen.pop(("sizes of", source), None)
+    guards = (*(known := capture.builder.env.guards), *declined(capture.decisions.declined, known))
+    log("guards", lambda: "\n".join(words(guards, point.users_names)))
+    asked = tuple(conditions(guards, function.name_constant, function.namespace))
+    if repeating is not None:
+        lines = repeated(lines, asked, repeating.changed, point.parameters, function.name_constant(point, "point_"))
+    return Variant(guards, asked, tuple(lines), graph, compiled, reason, timings, tuple(capture.assumed))
+
+
+def attach_backward(function: Compiled[Point], backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:
+    """Lines that make the Tensors which the program's gradients belong to."""
+    function.splits.append(backward.split)
+    place = capture.place
+
+    def compile(gradients: Graph) -> CompiledGraph:
+        return compile_graph(function, simplify(gradients), {}, place)
+
+    arguments = capture.builder.arguments
+    leaves = [str(t.source) for t in backward.leaves if t.source is not None]
+    symbols = (*graph.symbols, *(name for name, _ in graph.measured))
+    program = BackwardProgram(backward, compile, symbols)
+    contents = [arguments[k] for k in backward.split.kept_inputs]
+    kept = [str(source) for source, (t, _) in capture.tensors.items() if t.array.storage.source in contents]
+    emitter.attach(function.name_constant(program, "backward_"), backward.results, leaves, kept, list(symbols))
+
+
+def compile_graph(
+    function: Compiled[Point], graph: Graph, timings: dict[str, float], place: Place | None = None, needed: set[str] | None = None
+) -> CompiledGraph:
+    """`needed`: sizes that data decides, where not all are asked for."""
+    log("graph_code", lambda: str(graph))
+    began = time.perf_counter()
+    examples = [None] * len(graph.inputs)
+    try:
+        backend = function.options.backend
+        mode = function.options.mode
+        graph = replace(graph, accuracy=function.accuracy)
+        if place is not None:
+            made = compile_there(backend, graph, place.kind, place.number, mode)
+        elif graph.measured:
+            made = compile_measured(graph, lambda piece: compiled_graph(compile_here(backend, piece, mode)), needed)
+        else:
+            made = compile_here(backend, graph, mode)
+    except (NoCompiler, CompilerError) as error:
+        if isinstance(error, CompilerRefused) and config.internal_errors == "raise":
+            raise
+        warn_once(f"{error} NumPy runs the captured graphs; `python -m npcompile.doctor` tells how to get a compiler.")
+        made = compile_measured(graph, lambda g: compile_eager(g, ())) if graph.measured else compile_eager(graph, examples)
+    compiled = compiled_graph(made)
+    timings["compile"] = time.perf_counter() - began
+    log("output_code", lambda: compiled.generated)
+    function.graphs.append((graph, compiled))
+    return compiled
+
+
+def compiled_graph(made: Any) -> CompiledGraph:
+    """What a backend made, which may be just a callable."""
+    return made if isinstance(made, CompiledGraph) else CompiledGraph(made)
+
+
+def declined(met: Iterable[Guard], guards: Collection[Guard]) -> list[Guard]:
+    """The guards of what instructions met that were not captured, where these say all that they need."""
+    bound = {name for guard in guards for name in guard.gives()}
+    return [guard for guard in met if guard not in guards and bound.issuperset(bound_in(guard))]
+
+
+def bound_in(guard: Guard) -> list[str]:
+    """Variables that it reads, and other guards give their values."""
+    return [source.name for source in guard.walk() if isinstance(source, Bound)]
+
+
+def names_in(lines: Iterable[str]) -> set[str]:
+    return set(re.findall(r"\w+", "\n".join(lines)))

@@ -1,0 +1,82 @@
+"""How a native program, of a function or of a loop, becomes a variant, which has no graph."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+from npcompile.backends.background import NotYet
+from npcompile.logs import log
+from npcompile.tensor_core.source import Object
+from npcompile.tracer.argument_kinds import are_usual
+from npcompile.tracer.compiled import Compiled
+from npcompile.tracer.point import Point
+from npcompile.tracer.variant import Variant
+from npcompile.tracer.written_loops import NotNative, TooLarge
+from npcompile.tracer.written_loops import Program as LoopProgram
+
+MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
+
+
+def native_program(
+    function: Compiled[Point], point: Point, state: tuple[Any, ...], short_loops: frozenset[int] = frozenset()
+) -> Variant | None:
+    """A variant that runs what begins at the Point as one native program of the host, where it has that form."""
+    index = point.layout.index
+    if point.place is not None:
+        return None
+    began = time.perf_counter()
+
+    def refuse(refused: NotNative, is_usual: bool) -> None:
+        why = str(refused)
+        log("loops", lambda: f"{function.code.co_qualname} at {point.location}: no native program: {why}")
+        is_of_loop = not isinstance(refused, TooLarge) and is_usual
+        function.refusals[index] = function.refusals.get(index, 0) + is_of_loop
+
+    try:
+        program = written_loop(function, point, state, short_loops)
+    except NotNative as refused:
+        refuse(refused, are_usual(state))
+        return None
+    taken = time.perf_counter() - began
+
+    def compiled_variant() -> Variant:
+        compiled = program.compile(function.namespace)
+        function.objects[id(compiled.quickest)] = Object(program.name, compiled.quickest)
+        for each in compiled.passes:
+            log("loops", partial("{} at {}: {}".format, function.code.co_qualname, point.location, each))
+        log("output_code", lambda: compiled.generated)
+        seconds = {"capture": taken, **compiled.seconds}
+        return Variant(program.guards, program.conditions, program.lines, None, compiled, None, seconds)
+
+    def later(state: tuple[Any, ...]) -> Variant:
+        try:
+            return compiled_variant()
+        except NotNative as refused:
+            refuse(refused, True)
+            function.refusals[index] = MOST_REFUSALS  # else the compiler would be asked for it again
+            return function.capture(point, state)
+
+    try:
+        return compiled_variant()
+    except NotNative as refused:
+        refuse(refused, are_usual(state))
+        return None
+    except NotYet as waiting:
+        waiting.goes_on = later
+        raise
+
+
+def written_loop(function: Compiled[Point], point: Point, state: tuple[Any, ...], short_loops: frozenset[int]) -> LoopProgram:
+    """The whole function as a program of the loop IR where that has it, else what begins at the Point. Raises NotNative."""
+    from npcompile.tracer.loop_ir.whole import whole_function  # here: functions without loops do not need these
+    from npcompile.tracer.native.loops import NativeLoop
+
+    if point.is_start and (whole := whole_function(function, point, state)) is not None:
+        return whole
+    loop = NativeLoop.at(function, point, state)
+    try:
+        return loop.write(short_loops)
+    finally:
+        loop.forget()

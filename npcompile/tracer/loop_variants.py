@@ -1,0 +1,85 @@
+"""Which functions and loops run as one program without a graph, of the host or of a device."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from npcompile.tracer import loops
+from npcompile.tracer.compiled import Compiled
+from npcompile.tracer.decisions import Decisions
+from npcompile.tracer.frame import Frame, Outcome, Return
+from npcompile.tracer.loop_programs import MOST_REFUSALS, native_program
+from npcompile.tracer.on_host import are_any_on_device
+from npcompile.tracer.point import Point
+from npcompile.tracer.variant import Variant
+
+
+def is_over_elements(function: Compiled[Point], index: int, variables: dict[str, Any]) -> bool:
+    """Is the instruction the header of a loop that is better a native program, if its iterations are few?"""
+    if not function.may_be_native(index):
+        return False
+    from npcompile.tracer.native.candidates import is_over_elements  # here: functions without loops need nothing of it
+
+    return is_over_elements(function.program, function.facts, index, variables, function.python.__globals__)
+
+
+def comprehends(function: Compiled[Point]) -> bool:
+    """Are there list comprehensions, or generator expressions, that may be loops of a native program?"""
+    nested = [c.co_name for c in function.code.co_consts if isinstance(c, types.CodeType)]
+    return function.are_native_asked and not {"<listcomp>", "<genexpr>"}.isdisjoint(nested)
+
+
+def native_function(
+    function: Compiled[Point], point: Point, state: tuple[Any, ...], frame: Frame, outcome: Outcome, decisions: Decisions
+) -> Variant | None:
+    """A variant that runs the whole function as one native program, where its graph would end, or branch in iterations.
+
+    Without loops, where its graph would find sizes between its pieces.
+    """
+    is_refused = function.refusals.get(point.layout.index, 0) >= MOST_REFUSALS
+    if not point.is_start or function.code.co_cellvars and not comprehends(function) or is_refused:
+        return None
+    made, assumed = frame.capture.builder.made, frame.capture.assumed
+    branches = decisions.short_loops and (assumed or any(node.op == "cond" for node in made))
+    finds_sizes = bool(frame.capture.builder.env.measured) and not function.facts.loop_headers and function.are_native_asked
+    if isinstance(outcome, Return) and (not (branches or finds_sizes) or loops.has_gradients(frame)):
+        return None
+    if not any(map(function.may_be_native, function.facts.loop_headers)) and not (finds_sizes or comprehends(function)):
+        return None
+    return loops_at(function, point, state, frozenset(decisions.short_loops))
+
+
+def native_loop(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
+    """A variant that runs the loop whose header the Point is at as one native program, where it has that form."""
+    return loops_at(function, point, state) if function.may_be_native(point.layout.index) else None
+
+
+def loops_at(
+    function: Compiled[Point], point: Point, state: tuple[Any, ...], short_loops: frozenset[int] = frozenset()
+) -> Variant | None:
+    """What begins at the Point as one program, where the arrays are."""
+    on_device = are_any_on_device(state)
+    return loops_of_device(function, point, state) if on_device else native_program(function, point, state, short_loops)
+
+
+def loops_over_elements(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
+    """A variant of a function all of whose loops are over the elements of arrays of a device."""
+    has_loops = point.is_start and any(map(function.may_be_native, function.facts.loop_headers))
+    return loops_of_device(function, point, state, of_elements=True) if has_loops and are_any_on_device(state) else None
+
+
+def loops_of_device(function: Compiled[Point], point: Point, state: tuple[Any, ...], of_elements: bool = False) -> Variant | None:
+    """What a native program is for arrays of a device: a program there, or the host's on copies."""
+    from npcompile.tracer import device_loops  # here: programs of the host need nothing of it
+
+    refused = -1 - point.layout.index  # those of the host are counted apart
+    if function.refusals.get(refused, 0) >= MOST_REFUSALS:
+        return None
+    made = device_loops.device_loops(function, point, state, of_elements) if point.is_start else None
+    if of_elements:
+        return made
+    made = made or device_loops.host_loops(function, point, state)
+    if made is None:
+        function.refusals[refused] = function.refusals.get(refused, 0) + 1
+    return made
