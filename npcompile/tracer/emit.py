@@ -29,7 +29,8 @@ from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
 from npcompile.tracer.arrays.backward import attach_backward
 from npcompile.tracer.arrays.lost import message_of, remember_lost
-from npcompile.tracer.capture import LONGEST_INTEGER, Capture
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.constant_kinds import LONGEST_INTEGER
 from npcompile.tracer.decisions import Break, Restart
 from npcompile.tracer.joining import require_unseen
 from npcompile.tracer.known import remember_scalar

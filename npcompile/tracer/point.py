@@ -23,7 +23,6 @@ from npcompile.tensor_core.user_warnings import warn_once, warn_user, warnings_h
 from npcompile.tracer.assumptions import Seen
 from npcompile.tracer.bytecode.layout import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
-from npcompile.tracer.capture import ARRAY_FLAGS, MixedDevices
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import UNLESS_IT_HOLDS
 from npcompile.tracer.decisions import BranchKey, Break
@@ -36,6 +35,7 @@ from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loo
 from npcompile.tracer.profitability import BUDGET, Disturbances
 from npcompile.tracer.recompiles import has_room, may_fit, why_not
 from npcompile.tracer.variant import GraphBreakError, Variant
+from npcompile.tracer.wrapping import ARRAY_FLAGS, MixedDevices
 
 FEW_VARIANTS, FEW_WITHOUT_C = 8, 32  # those that are all tried in order, without asking the kind of a call first
 MOST_BY_KIND = 512  # dispatches for kinds of calls

@@ -18,10 +18,10 @@ from npcompile.backends.cpu.loader import loader
 from npcompile.backends.likeness import LIKENESS, kind_of
 from npcompile.compiler import compiled_function
 from npcompile.tracer import recompiles
-from npcompile.tracer.capture import ARRAY_FLAGS
 from npcompile.tracer.left_to_python import FIRST_SPAN
 from npcompile.tracer.point import Point
 from npcompile.tracer.recompiles import MOST_KINDS
+from npcompile.tracer.wrapping import ARRAY_FLAGS
 
 X = np.arange(6.0)
 MODULES = [types.ModuleType(f"module_{k}") for k in range(20)]

@@ -16,7 +16,8 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import LARGEST, Integer, Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
 from npcompile.tensor_core.source import Call, Compared, Formula, Literal, Source, builtin
-from npcompile.tracer.capture import LONGEST_INTEGER, SYMBOLIC_INTEGERS, Capture, is_symbolic
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.constant_kinds import LONGEST_INTEGER, SYMBOLIC_INTEGERS, is_symbolic
 from npcompile.tracer.raising import raise_again
 from npcompile.tracer.values import Comparison, Constant, Text
 

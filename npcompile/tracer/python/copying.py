@@ -13,7 +13,8 @@ from npcompile.tensor_core.guards import Keys
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.source import Literal
-from npcompile.tracer.capture import ATOMIC_TYPES, Capture
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.constant_kinds import ATOMIC_TYPES
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, class_attributes, objects, operators
 from npcompile.tracer.python.calls import Arguments, Keywords, captures

@@ -24,7 +24,8 @@ from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
 from npcompile.tensor_core.source import Call, Compared, Formula, Item, Literal, builtin
 from npcompile.tracer.bytecode.versions import RUNNING
-from npcompile.tracer.capture import LONGEST_TEXT, Capture
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.constant_kinds import LONGEST_TEXT
 from npcompile.tracer.python import arithmetic, forward, ranges
 from npcompile.tracer.python.arithmetic import hint, plain_number
 from npcompile.tracer.python.identity import is_known_same

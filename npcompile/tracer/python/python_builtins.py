@@ -21,7 +21,7 @@ from npcompile.tensor_core.known import known_values
 from npcompile.tensor_core.meta import Decline, product
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.source import Call, Literal, builtin
-from npcompile.tracer.capture import SYMBOLIC_INTEGERS
+from npcompile.tracer.constant_kinds import SYMBOLIC_INTEGERS
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import (
     arithmetic,

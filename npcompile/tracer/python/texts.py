@@ -12,7 +12,8 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.python_operators import COMPARE
 from npcompile.tensor_core.source import Formula, Literal, Source, builtin
-from npcompile.tracer.capture import LONGEST_TEXT, Capture
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.constant_kinds import LONGEST_TEXT
 from npcompile.tracer.python import arithmetic, forward
 from npcompile.tracer.values import Comparison, Constant, Lazy, Mapping, OutsideMapping, SetValue, Text
 from npcompile.tracer.values import Sequence as SequenceValue
