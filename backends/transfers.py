@@ -8,6 +8,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from npcompile.tensor_core.context import set_within
+
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
@@ -35,8 +37,5 @@ def note(to_device: bool, nbytes: int, location: Any) -> None:
 def recorded() -> Iterator[list[Transfer]]:
     """The transfers made in the block, in order."""
     made: list[Transfer] = []
-    token = _recorded.set(made)
-    try:
+    with set_within(_recorded, made):
         yield made
-    finally:
-        _recorded.reset(token)

@@ -9,6 +9,7 @@ from typing import Any
 from npcompile.backends import own
 from npcompile.backends.loop_ir.native import CompileCallback, CompileGradient, PrintResuming
 from npcompile.backends.registry import DEVICES, Backend, CompiledGraph, abilities_of, devices_of
+from npcompile.tensor_core.context import set_within
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors.devices import CURRENT, HOST
 
@@ -43,11 +44,8 @@ def device(name: str) -> Iterator[None]:
             _in_use.append(name)
             for call in before_first_use:
                 call()
-    token = CURRENT.set(name)
-    try:
+    with set_within(CURRENT, name):
         yield
-    finally:
-        CURRENT.reset(token)
 
 
 def current_name() -> str:

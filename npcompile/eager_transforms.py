@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from npcompile import trees
+from npcompile.tensor_core.context import set_within
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.tensor import Tensor, asarray, attach, enable_grad, is_grad_enabled, no_grad
 from npcompile.tensor_core.tensors.backward import backward, gradients_of
@@ -44,22 +45,15 @@ class NotPossible(Exception):
 
 @contextmanager
 def nested() -> Iterator[None]:
-    token = _NESTED.set(True)
-    try:
-        with enable_grad():
-            yield
-    finally:
-        _NESTED.reset(token)
+    with set_within(_NESTED, True), enable_grad():
+        yield
 
 
 @contextmanager
 def noting_taken() -> Iterator[list[Taken]]:
     found: list[Taken] = []
-    token = TAKEN.set(found)
-    try:
+    with set_within(TAKEN, found):
         yield found
-    finally:
-        TAKEN.reset(token)
 
 
 def report_taken(function: Function, taken: Sequence[Taken], results: Any) -> None:

@@ -11,6 +11,7 @@ from sys import gettrace
 from typing import Any
 
 from npcompile.settings import after_change, config
+from npcompile.tensor_core.context import set_within
 
 # Tools of sys.monitoring by number, up to Python 3.11 none: debuggers, coverage, profilers.
 TOOLS = (0, 1, 2) if hasattr(sys, "monitoring") else ()
@@ -75,17 +76,16 @@ def disabled() -> Iterator[None]:
     >>> with disabled():
     ...     pass
     """
-    token = _is_disabled.set(True)
-    with _lock:
-        SWITCH.blocks += 1
-        SWITCH.set()
-    try:
-        yield
-    finally:
-        _is_disabled.reset(token)
+    with set_within(_is_disabled, True):
         with _lock:
-            SWITCH.blocks -= 1
+            SWITCH.blocks += 1
             SWITCH.set()
+        try:
+            yield
+        finally:
+            with _lock:
+                SWITCH.blocks -= 1
+                SWITCH.set()
 
 
 class set_stance:
@@ -132,8 +132,5 @@ def may_compile() -> bool:
 @contextmanager
 def compiling() -> Iterator[None]:
     """Run compiled functions compiled, whatever is said elsewhere: to explain what is compiled."""
-    token = _is_disabled.set(False)
-    try:
+    with set_within(_is_disabled, False):
         yield
-    finally:
-        _is_disabled.reset(token)

@@ -136,12 +136,6 @@ def _flatten(tree: Any, leaves: list[Any]) -> TreeDef:
     return TreeDef(type(tree), kind.fixed(tree), children, kind)
 
 
-def map_leaves(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """The tree of `function(leaf, *leaves of the others)`; the others must be like the first."""
-    leaves, treedef = flatten(tree)
-    return treedef.unflatten([function(*each) for each in zip(leaves, *(treedef.leaves_of(other) for other in others))])
-
-
 def described(tree: Any) -> str:
     kind = kind_of(tree)
     name = type(tree).__name__

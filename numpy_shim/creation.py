@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,19 +67,17 @@ def ordered_meta(shape: Any, dtype: Any, order: Any) -> TensorMeta:
 # --- filled
 
 
-@implements(np.zeros, np.empty)
-def zeros(builder: Builder, shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None) -> Array:
-    """np.zeros. What np.empty holds is not specified: zeros too."""
-    require_cpu(device, like)
-    meta = ordered_meta(shape, dtype, order)
-    return filled(builder, builder.constant(0, meta.dtype), meta)
+def of_number(number: int) -> Callable[..., Array]:
+    def made(builder: Builder, shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None) -> Array:
+        require_cpu(device, like)
+        meta = ordered_meta(shape, dtype, order)
+        return filled(builder, builder.constant(number, meta.dtype), meta)
+
+    return made
 
 
-@implements(np.ones)
-def ones(builder: Builder, shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None) -> Array:
-    require_cpu(device, like)
-    meta = ordered_meta(shape, dtype, order)
-    return filled(builder, builder.constant(1, meta.dtype), meta)
+zeros = implements(np.zeros, np.empty)(of_number(0))  # what np.empty holds is not specified
+implements(np.ones)(of_number(1))
 
 
 @implements(np.full)
@@ -99,13 +98,19 @@ def like_meta(builder: Builder, prototype: Any, dtype: Any, order: Any, subok: A
     return copied_meta(like.meta, order_of(order, default="K"), wanted, None if shape is None else shape_of(shape))
 
 
-@implements(np.zeros_like)
-def zeros_like(
-    builder: Builder, a: Any, dtype: Any = None, order: Any = "K", subok: Any = True, shape: Any = None, *, device: Any = None
-) -> Array:
-    require_cpu(device)
-    meta = like_meta(builder, a, dtype, order, subok, shape)
-    return filled(builder, builder.constant(0, meta.dtype), meta)
+def of_number_like(number: int) -> Callable[..., Array]:
+    def made(
+        builder: Builder, a: Any, dtype: Any = None, order: Any = "K", subok: Any = True, shape: Any = None, *, device: Any = None
+    ) -> Array:
+        require_cpu(device)
+        meta = like_meta(builder, a, dtype, order, subok, shape)
+        return filled(builder, builder.constant(number, meta.dtype), meta)
+
+    return made
+
+
+zeros_like = implements(np.zeros_like)(of_number_like(0))
+implements(np.ones_like)(of_number_like(1))
 
 
 @implements(np.empty_like)
@@ -120,15 +125,6 @@ def empty_like(
     device: Any = None,
 ) -> Array:
     return zeros_like(builder, prototype, dtype, order, subok, shape, device=device)
-
-
-@implements(np.ones_like)
-def ones_like(
-    builder: Builder, a: Any, dtype: Any = None, order: Any = "K", subok: Any = True, shape: Any = None, *, device: Any = None
-) -> Array:
-    require_cpu(device)
-    meta = like_meta(builder, a, dtype, order, subok, shape)
-    return filled(builder, builder.constant(1, meta.dtype), meta)
 
 
 @implements(np.full_like)
@@ -179,16 +175,16 @@ def asarray(
     return converted(builder, a, dtype, order_of(order, default="K"), copy)
 
 
-@implements(np.ascontiguousarray)
-def ascontiguousarray(builder: Builder, a: Any, dtype: Any = None, *, like: Any = None) -> Array:
-    require_cpu(like=like)
-    return converted(builder, a, dtype, "C", None, 1)
+def of_order(order: str) -> Callable[..., Array]:
+    def made(builder: Builder, a: Any, dtype: Any = None, *, like: Any = None) -> Array:
+        require_cpu(like=like)
+        return converted(builder, a, dtype, order, None, 1)
+
+    return made
 
 
-@implements(np.asfortranarray)
-def asfortranarray(builder: Builder, a: Any, dtype: Any = None, *, like: Any = None) -> Array:
-    require_cpu(like=like)
-    return converted(builder, a, dtype, "F", None, 1)
+implements(np.ascontiguousarray)(of_order("C"))
+implements(np.asfortranarray)(of_order("F"))
 
 
 @implements(np.copy)

@@ -290,20 +290,18 @@ def flip(builder: Builder, m: Any, axis: Any = None) -> Array:
     return getitem(builder, m, tuple(slice(None, None, -1) if i in axes else WHOLE for i in range(m.ndim)))
 
 
-@implements(np.flipud)
-def flipud(builder: Builder, m: Any) -> Array:
-    m = array_of(builder, m)
-    if m.ndim < 1:
-        raise Decline("Input must be >= 1-d.")
-    return flip(builder, m, 0)
+def flip_along(axis: int) -> Callable[..., Array]:
+    def flipped(builder: Builder, m: Any) -> Array:
+        m = array_of(builder, m)
+        if m.ndim <= axis:
+            raise Decline(f"Input must be >= {axis + 1}-d.")
+        return flip(builder, m, axis)
+
+    return flipped
 
 
-@implements(np.fliplr)
-def fliplr(builder: Builder, m: Any) -> Array:
-    m = array_of(builder, m)
-    if m.ndim < 2:
-        raise Decline("Input must be >= 2-d.")
-    return flip(builder, m, 1)
+implements(np.flipud)(flip_along(0))
+implements(np.fliplr)(flip_along(1))
 
 
 @implements(np.rot90)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 from typing import Literal as OneOf
 
 from npcompile.tensor_core.source import Source
@@ -252,10 +251,3 @@ def within(least: Source, source: Source, most: Source, symbols: tuple[str, str]
 def parts_of(guard: Guard) -> tuple[Guard, ...]:
     """The questions that it asks one after the other."""
     return guard.guards if isinstance(guard, All) else (guard,)
-
-
-def known_value(source: Source) -> Any:
-    """The value of a source that is a constant; KeyError for others."""
-    if (value := getattr(source, "value", source)) is source:
-        raise KeyError(source)
-    return value

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,22 +96,16 @@ RULES: dict[str, list[Rule]] = {}
 RULES_OF_KIND: dict[str, list[Rule]] = {}
 
 
-def rule(*ops: str) -> Callable[[Rule], Rule]:
+def rule_among(rules: dict[str, list[Rule]], *names: str) -> Callable[[Rule], Rule]:
     def add(simplify_one: Rule) -> Rule:
-        for op in ops:
-            RULES.setdefault(op, []).append(simplify_one)
+        for name in names:
+            rules.setdefault(name, []).append(simplify_one)
         return simplify_one
 
     return add
 
 
-def rule_of_kind(*kinds: str) -> Callable[[Rule], Rule]:
-    def add(simplify_one: Rule) -> Rule:
-        for kind in kinds:
-            RULES_OF_KIND.setdefault(kind, []).append(simplify_one)
-        return simplify_one
-
-    return add
+rule, rule_of_kind = partial(rule_among, RULES), partial(rule_among, RULES_OF_KIND)
 
 
 # --- questions about nodes

@@ -18,7 +18,6 @@ from npcompile.backends.kernels.kernel import Accumulate, CheckIndex, Kernel, Le
 from npcompile.tensor_core.op import OPS
 
 KEPT = "kept"  # of a Let: its first operand, beside which the others are computed
-Sink = Store | Accumulate | CheckIndex
 
 FAITHFUL = frozenset(["add", "subtract", "multiply", "divide"])  # each result needs both operands, whatever they are
 

@@ -76,7 +76,21 @@ def is_named_tuple(kind: type) -> bool:
     )
 
 
-class OutsideSequence(Sequence):
+class Loading:
+    """What has `items` once they were looked at."""
+
+    __slots__ = ()
+
+    @property
+    def is_loaded(self) -> bool:
+        try:
+            object.__getattribute__(self, "items")
+        except AttributeError:
+            return False
+        return True
+
+
+class OutsideSequence(Sequence, Loading):
     """A tuple or list from outside. Its length is guarded when its items are first looked at."""
 
     __slots__ = ("_added", "_load", "example")
@@ -84,15 +98,6 @@ class OutsideSequence(Sequence):
     def __init__(self, kind: type, source: Source, load: Callable[[], list[Any]], example: Any = ()):
         self.kind, self.source, self._load, self.example = kind, source, load, example
         self._added: list[Any] = []  # by the program, before the items were looked at
-
-    @property
-    def is_loaded(self) -> bool:
-        """Were the items looked at?"""
-        try:
-            object.__getattribute__(self, "items")
-        except AttributeError:
-            return False
-        return True
 
     @property
     def is_as_given(self) -> bool:
@@ -123,7 +128,7 @@ class Mapping:
     resizes: int = 0  # how often the program has added or removed keys
 
 
-class OutsideMapping(Mapping):
+class OutsideMapping(Mapping, Loading):
     """A dict from outside. What keys it has, and in which order, is guarded when it is first looked at as a whole."""
 
     __slots__ = ("_guard", "example")
@@ -139,15 +144,6 @@ class OutsideMapping(Mapping):
         """The item under a key that it has."""
         assert self.source is not None
         return Lazy(self.source.item(key), self.example[key])
-
-    @property
-    def is_loaded(self) -> bool:
-        """Was it looked at as a whole?"""
-        try:
-            object.__getattribute__(self, "items")
-        except AttributeError:
-            return False
-        return True
 
     def __getattr__(self, name: str) -> Any:
         if name != "items":

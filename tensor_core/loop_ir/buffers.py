@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from npcompile.tensor_core.loop_ir.activity import Activity, activity_of
-from npcompile.tensor_core.loop_ir.forms import all_regions, inner, regions, results, substitute_all, walk
+from npcompile.tensor_core.loop_ir.forms import all_regions, final, inner, regions, results, substitute_final, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
     Alloc,
@@ -49,7 +49,7 @@ def use_buffers(program: Program) -> int:
     made = Buffers(program, state, activity_of(program, []))
     made.note_all(program.body, 0)
     made.region(program.body, {param.value for param in program.params})
-    substitute_all(program.body, {value: made.final(value) for value in made.new})
+    substitute_final(program.body, made.new)
     return made.found
 
 
@@ -100,16 +100,11 @@ class Buffers:
                 self.base[result] = array
                 self.shape[result] = op.sizes
 
-    def final(self, value: int) -> int:
-        while value in self.new:
-            value = self.new[value]
-        return value
-
     def whole(self, array: int) -> int:
         """What a view is part of."""
-        array = self.final(array)
+        array = final(array, self.new)
         while array in self.base:
-            array = self.final(self.base[array])
+            array = final(self.base[array], self.new)
         return array
 
     def is_array(self, value: int) -> bool:
@@ -183,7 +178,7 @@ class Buffers:
         for k in reversed(range(len(op.results))):
             if not self.is_array(op.results[k]):
                 continue
-            given = {self.final(end.values[k]) for _, end in ends}  # type: ignore[attr-defined]
+            given = {final(end.values[k], self.new) for _, end in ends}  # type: ignore[attr-defined]
             known = next((array for array in given if array in seen and array not in inside), None)
             if len(given) == 1 and not given & inside:
                 self.new[op.results[k]] = given.pop()
@@ -207,7 +202,7 @@ class Buffers:
         for each in before:
             self.note(each)
         for part, end in ends:
-            array = self.final(end.values[k])  # type: ignore[attr-defined]
+            array = final(end.values[k], self.new)  # type: ignore[attr-defined]
             part[-1:-1] = [*self.checked(array, sizes, at), *self.copied(array, buffer, at)]
         return buffer
 
@@ -251,7 +246,7 @@ class Buffers:
             first: Region = []
             then: Region = []
             for k in places:
-                value = self.final(values[k])
+                value = final(values[k], self.new)
                 if value == buffers[k]:
                     continue
                 first += self.checked(value, sizes[k], op.at)
@@ -324,13 +319,13 @@ class Buffers:
         return moved
 
     def is_seen(self, size: int, outside: set[int]) -> bool:
-        size = self.final(size)
+        size = final(size, self.new)
         op = self.sizes.get(size)
-        return size in outside or size in self.constants or op is not None and self.final(op.array) in outside
+        return size in outside or size in self.constants or op is not None and final(op.array, self.new) in outside
 
     def before(self, size: int, outside: set[int], moved: Region) -> int:
         """The same size where the Alloc will be."""
-        size = self.final(size)
+        size = final(size, self.new)
         if size in outside:
             return size
         made = self.program.new(INT, "n")
@@ -340,7 +335,7 @@ class Buffers:
             self.constants[made] = self.constants[size]
         else:
             op = self.sizes[size]
-            self.sizes[made] = Size(made, self.final(op.array), op.axis, op.at)
+            self.sizes[made] = Size(made, final(op.array, self.new), op.axis, op.at)
             moved.append(self.sizes[made])
         return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 
@@ -36,22 +37,16 @@ def of_divisor(emit: Emit, g: int, result: int, args: list[int]) -> int:
     return emit("negative", emit("zero_or_multiply", emit("zero_or_divide", g, args[1]), result))
 
 
-def over(divisor: Callable[[Emit, int, int], int], *reads: int) -> tuple[Partial]:
-    """A function whose slope is 1 / divisor(emit, operand, result)."""
+def through(op: str, slope: Callable[[Emit, int, int], int], *reads: int) -> tuple[Partial]:
+    """A function whose slope, or 1 / that, is slope(emit, operand, result)."""
 
     def rule(emit: Emit, g: int, result: int, args: list[int]) -> int:
-        return emit("zero_or_divide", g, divisor(emit, args[0], result))
+        return emit(op, g, slope(emit, args[0], result))
 
     return (Partial(rule, reads),)
 
 
-def times(slope: Callable[[Emit, int, int], int], *reads: int) -> tuple[Partial]:
-    """A function whose slope is slope(emit, operand, result)."""
-
-    def rule(emit: Emit, g: int, result: int, args: list[int]) -> int:
-        return emit("zero_or_multiply", g, slope(emit, args[0], result))
-
-    return (Partial(rule, reads),)
+over, times = partial(through, "zero_or_divide"), partial(through, "zero_or_multiply")
 
 
 def square(emit: Emit, x: int) -> int:

@@ -191,6 +191,18 @@ def substitute(op: Op, new: Mapping[int, int]) -> None:
     SUBSTITUTE[type(op)](op, new)
 
 
+def final(value: int, new: Mapping[int, int]) -> int:
+    """The value that it is in the end, where others are replaced too."""
+    while value in new:
+        value = new[value]
+    return value
+
+
+def substitute_final(region: Region, new: Mapping[int, int]) -> None:
+    """Let all ops read what values are in the end."""
+    substitute_all(region, {value: final(value, new) for value in new})
+
+
 def substitute_all(region: Region, new: Mapping[int, int]) -> None:
     if new:
         for op in walk(region):

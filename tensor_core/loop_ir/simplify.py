@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from npcompile.tensor_core.loop_ir.flow import Flow, flow_of
-from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, SUBSTITUTE, USES, substitute_all
+from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, SUBSTITUTE, USES, substitute_final
 from npcompile.tensor_core.loop_ir.ops import (
     Alloc,
     Branch,
@@ -73,15 +73,9 @@ def drop_arguments(program: Program, cfg: Cfg, flow: Flow) -> None:
                     del args[k]
                     for edge in edges:
                         del edge.args[k]
-    substitute_all(program.body, {value: final(value, new) for value in new})
+    substitute_final(program.body, new)
     flow.find_edges()  # substitution replaces lists
     drop_unused_arguments(cfg, flow)
-
-
-def final(value: int, new: dict[int, int]) -> int:
-    while value in new:
-        value = new[value]
-    return value
 
 
 def only_value(arg: int, given: list[int], new: dict[int, int]) -> int:

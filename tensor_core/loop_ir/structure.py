@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.flow import Edge, Flow, Loop, flow_of
-from npcompile.tensor_core.loop_ir.forms import substitute_all
+from npcompile.tensor_core.loop_ir.forms import substitute_final
 from npcompile.tensor_core.loop_ir.ops import Again, Branch, Break, Cfg, If, Jump, Op, Program, Region, Scope, While
 from npcompile.tensor_core.loop_ir.tidy import tidy
 
@@ -38,13 +38,8 @@ class Structuring:
         for label in self.flow.order[1:]:
             self.after.setdefault(self.anchor(label), []).append(label)
         region = self.tree(self.flow.entry, [])
-        substitute_all(region, {value: self.final(value) for value in self.new})
+        substitute_final(region, self.new)
         return region
-
-    def final(self, value: int) -> int:
-        while value in self.new:
-            value = self.new[value]
-        return value
 
     def anchor(self, label: int) -> int:
         """The block that `label` follows: its immediate dominator, or the header of the outermost loop that it is after."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from npcompile.tensor_core.loop_ir.forms import all_regions, regions, results, substitute_all, walk
+from npcompile.tensor_core.loop_ir.forms import all_regions, regions, results, substitute_final, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
     Break,
@@ -29,7 +29,7 @@ def tidy(program: Program) -> int:
     constants = [op for op in walk(program.body) if isinstance(op, Constant)]
     tidier = Tidier(program, {op.result for op in constants if type(op.value) is int and op.value == 1})
     tidier.region(program.body)
-    substitute_all(program.body, {value: tidier.final(value) for value in tidier.new})
+    substitute_final(program.body, tidier.new)
     return tidier.found
 
 
@@ -41,11 +41,6 @@ class Tidier:
     new: dict[int, int] = field(default_factory=dict)
     lets: dict[int, Let] = field(default_factory=dict)  # comparisons
     tests: dict[int, Let] = field(default_factory=dict)  # those that hold where the tidier is
-
-    def final(self, value: int) -> int:
-        while value in self.new:
-            value = self.new[value]
-        return value
 
     def region(self, region: Region) -> None:
         for op in region:
@@ -160,7 +155,7 @@ class Tidier:
 
     def rotated(self, op: While) -> Region | None:
         """The same where the test is at the end."""
-        substitute_all([op], {value: self.final(value) for value in self.new})  # what its end reads is asked for
+        substitute_final([op], self.new)  # what its end reads is asked for
         return rotated(self.program, op, self.ones, self.tests)
 
     def next_values(self, region: Region, label: int) -> list[list[int]]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from npcompile.tensor_core.context import set_within
 from npcompile.tensor_core.meta import Shape, TensorMeta, broadcast_strides, contiguous_strides, reshape_strides
 from npcompile.tensor_core.op import OPS
 
@@ -186,11 +187,8 @@ MOVES = VIEWS | {"slice_update": slice_update}
 
 @contextmanager
 def computing_on(device: str) -> Iterator[None]:
-    token = PLACE.set(None if device == HOST else device)
-    try:
+    with set_within(PLACE, None if device == HOST else device):
         yield
-    finally:
-        PLACE.reset(token)
 
 
 def evaluate(kind: DeviceArrays, op: str, values: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from weakref import ref
 import numpy as np
 
 from npcompile.tensor_core.array import Array, Step, Storage, updated
+from npcompile.tensor_core.context import set_within
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
@@ -38,20 +39,14 @@ DEFERRING: ContextVar[bool] = ContextVar("DEFERRING", default=False)
 
 @contextmanager
 def deferring() -> Iterator[None]:
-    token = DEFERRING.set(True)
-    try:
+    with set_within(DEFERRING, True):
         yield
-    finally:
-        DEFERRING.reset(token)
 
 
 @contextmanager
 def recording(is_on: bool) -> Iterator[None]:
-    token = RECORDING.set(is_on)
-    try:
+    with set_within(RECORDING, is_on):
         yield
-    finally:
-        RECORDING.reset(token)
 
 
 class Memory:

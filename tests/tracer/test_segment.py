@@ -16,13 +16,28 @@ import pytest
 
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.layout import UNBOUND
-from npcompile.tracer.bytecode.segment import Segment, assemble, make_segment, possible_exits
+from npcompile.tracer.bytecode.segment import Segment, assemble, make_segment
 from tests.tracer import sample_functions
 from tests.tracer.sample_functions import CALLS, LOG, Box, big_function
 
 IDS = [f"{function.__name__}-{number}" for number, (function, _, _) in enumerate(CALLS)]
 MANY, FEW = 400, 20  # of a function with many instructions, a few are tried
 HOP_LIMIT = 100_000
+
+
+def possible_exits(
+    code: types.CodeType, entry: int, null_slots: tuple[int, ...] = (), *, protected: bool = False
+) -> frozenset[int]:
+    """The instructions at which a segment that enters at `entry` can be left.
+
+    Those in exception regions count only if `protected`: the region is then left without running its handler.
+    """
+    facts = analyse(code)
+    return frozenset(
+        index
+        for index, known in enumerate(facts.nulls(entry, null_slots))
+        if known is not None and facts.enterable[index] and (protected or not facts.protected[index])
+    )
 
 
 def run(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:

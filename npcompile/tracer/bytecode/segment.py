@@ -123,21 +123,6 @@ def make_segment(
     return with_cells
 
 
-def possible_exits(
-    code: types.CodeType, entry: int, null_slots: tuple[int, ...] = (), *, protected: bool = False
-) -> frozenset[int]:
-    """The instructions at which a segment that enters at `entry` can be left.
-
-    Those in exception regions count only if `protected`: the region is then left without running its handler.
-    """
-    facts = analyse(code)
-    return frozenset(
-        index
-        for index, known in enumerate(facts.nulls(entry, null_slots))
-        if known is not None and facts.enterable[index] and (protected or not facts.protected[index])
-    )
-
-
 def assemble(
     code: types.CodeType,
     entry: int,

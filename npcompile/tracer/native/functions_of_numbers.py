@@ -167,18 +167,10 @@ def numbers_of(arguments: Sequence[Any]) -> list[Scalar]:
     return found if any(x.is_numpy for x in found) else [*map(as_numpy, found)]
 
 
-def operated(sign: str) -> Callable[..., Scalar]:
+def by_sign(operation: Callable[..., Scalar], sign: str) -> Callable[..., Scalar]:
     def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
         a, b = numbers_of(arguments)
-        return calculated(code, sign, a, b, fail)
-
-    return meaning
-
-
-def compared_by(sign: str) -> Callable[..., Scalar]:
-    def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        a, b = numbers_of(arguments)
-        return compared(code, sign, a, b, fail)
+        return operation(code, sign, a, b, fail)
 
     return meaning
 
@@ -281,8 +273,8 @@ FUNCTIONS_OF_NUMBERS: dict[Any, Callable[..., Any]] = {
     **{getattr(math, n): of_math(n) for n in LIBM_OF_MATH.split()},
     **{getattr(math, n): of_math(n) for n in ("pow", "atan2", "copysign")},
     **{np.dtype(kind).type: of_type(kind) for kind in ("b1", "f4", "f8", *LIMITS)},
-    **{ufunc: operated(sign) for sign, ufunc in OPERATORS.items()},
-    **{ufunc: compared_by(sign) for sign, ufunc in COMPARISONS.items()},
+    **{ufunc: by_sign(calculated, sign) for sign, ufunc in OPERATORS.items()},
+    **{ufunc: by_sign(compared, sign) for sign, ufunc in COMPARISONS.items()},
     np.logical_and: combined("&&"),
     np.logical_or: combined("||"),
     np.logical_xor: combined("!="),
