@@ -66,11 +66,11 @@ class Activity:
 def activity_of(program: Program, wanted: Iterable[int]) -> Activity:
     """Of a structured program, where gradients of the values `wanted` are asked for."""
     made = Activity(program)
-    passed = list(handed_on(program.body))
+    ops = walk(program.body)
+    passed = list(handed_on(ops))
     for given, taken in passed:
         if isinstance(program.types[taken], Memref | List):
             made.above[made.root(given)] = made.root(taken)
-    ops = list(walk(program.body))
     for op in ops:
         if isinstance(op, View):
             made.above[made.root(op.result)] = made.root(op.array)
@@ -111,10 +111,10 @@ def note(made: Activity, value: int) -> None:
         made.varied.add(value)
 
 
-def handed_on(region: Region) -> Iterator[tuple[int, int]]:
+def handed_on(ops: list[Op]) -> Iterator[tuple[int, int]]:
     """(value, value that takes it) on each way from a region to another."""
     takers: dict[int, list[int]] = {}
-    for op in walk(region):
+    for op in ops:
         match op:
             case Scope(label, _, taken) | While(label, taken):
                 takers[label] = taken

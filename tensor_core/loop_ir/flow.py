@@ -76,6 +76,11 @@ def edges_of(block: Block) -> list[Edge]:
     return []
 
 
+def targets_of(block: Block) -> tuple[int, ...]:
+    end = block.ops[-1]
+    return (end.target,) if type(end) is Jump else (end.then, end.orelse) if type(end) is Branch else ()
+
+
 def flow_of(cfg: Cfg) -> Flow:
     """The facts of a Cfg's blocks. Blocks that are not reached are in `blocks` alone."""
     flow = Flow({block.label: block for block in cfg.blocks})
@@ -90,13 +95,13 @@ def flow_of(cfg: Cfg) -> Flow:
 def reverse_postorder(flow: Flow, entry: int) -> list[int]:
     found: list[int] = []
     seen = {entry}
-    stack = [(entry, iter(edges_of(flow.blocks[entry])))]
+    stack = [(entry, iter(targets_of(flow.blocks[entry])))]
     while stack:
-        label, edges = stack[-1]
-        for edge in edges:
-            if edge.target not in seen:
-                seen.add(edge.target)
-                stack.append((edge.target, iter(edges_of(flow.blocks[edge.target]))))
+        label, targets = stack[-1]
+        for target in targets:
+            if target not in seen:
+                seen.add(target)
+                stack.append((target, iter(targets_of(flow.blocks[target]))))
                 break
         else:
             found.append(label)

@@ -9,9 +9,9 @@ from npcompile.tensor_core.loop_ir.ops import Alloc, For, Program, Region, Retur
 
 def take_again(program: Program) -> int:
     """Mark the Allocs in loops whose arrays nothing hands on. How many there are."""
-    base = {op.result: op.array for op in walk(program.body) if isinstance(op, View)}
-    kept = {given for given, _ in handed_on(program.body)}
-    kept |= {value for op in walk(program.body) if isinstance(op, Return) for value in uses(op)}
+    ops = walk(program.body)
+    base = {op.result: op.array for op in ops if isinstance(op, View)}
+    kept = {given for given, _ in handed_on(ops)} | {value for op in ops if isinstance(op, Return) for value in uses(op)}
     for value in list(kept):
         while value in base:
             value = base[value]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.activity import Activity, activity_of
 from npcompile.tensor_core.loop_ir.clone import Cloner
-from npcompile.tensor_core.loop_ir.forms import all_regions, walk
+from npcompile.tensor_core.loop_ir.forms import COPY, all_regions, walk
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
@@ -137,10 +137,17 @@ class Mirrored:
         op.results = [*op.results, self.count[op.label]]
 
 
+class WithoutFrames(Cloner):
+    """Copies of ops that leave for one state, which they get afterwards."""
+
+    def region(self, region: Region) -> Region:
+        return [COPY[type(op)](op, self) for op in region if type(op) is not FrameState]
+
+
 def mirror(source: Program, wanted: Sequence[bool]) -> Mirrored:
     """A copy of a structured program, with shadows of what depends on the params that are `wanted`."""
     program = Program(source.name, source.file, policy=Policy.ABORT)
-    cloner = Cloner(program, source)
+    cloner = WithoutFrames(program, source)
     program.params = [Param(cloner.define(param.value), param.slot) for param in source.params]
     program.body = cloner.region(source.body)
     with_single_exits(program)
@@ -174,13 +181,15 @@ def zeros_like(program: Program, result: int, array: int) -> Region:
 
 def leave_at(region: Region, state: int) -> None:
     """Let all that leaves abort: Python begins anew. Flags are looked at once, at the end, where that says as much."""
-    looks = [op for op in walk(region) if isinstance(op, FpCheck)]
-    is_once = bool(looks) and not any(isinstance(op, FpClear) for op in walk(region))
-    for part in all_regions(region):
-        part[:] = [op for op in part if not isinstance(op, FrameState) and not (is_once and isinstance(op, FpCheck))]
-        for op in part:
-            if isinstance(op, Check | Poll | FpCheck):
-                op.state = state
+    ops = walk(region)
+    looks = [op for op in ops if type(op) is FpCheck]
+    is_once = bool(looks) and not any(type(op) is FpClear for op in ops)
+    for op in ops:
+        if isinstance(op, (Check, Poll, FpCheck)):
+            op.state = state
+    if is_once:
+        for part in all_regions(region):
+            part[:] = [op for op in part if type(op) is not FpCheck]
     if is_once:
         region.insert(len(region) - 1, FpCheck(state, max(op.errors for op in looks)))
 

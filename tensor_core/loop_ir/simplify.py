@@ -40,8 +40,8 @@ def simplify(program: Program) -> int:
     Numbering(program, flow).run()
     drop_unused(program, program.body)
     flow.find_edges()
-    if thread_jumps(cfg, flow):
-        drop_arguments(program, cfg, flow_of(cfg))
+    if (threaded := thread_jumps(cfg, flow)) is not None:
+        drop_arguments(program, cfg, threaded)
     return before - size_of(cfg)
 
 
@@ -120,20 +120,20 @@ def read_for_itself(op: Op) -> list[int]:
     return [op.condition] if type(op) is Branch else USES[type(op)](op)
 
 
-def thread_jumps(cfg: Cfg, flow: Flow) -> bool:
-    """Who goes to a block that only jumps goes where that jumps to. False where there are none.
+def thread_jumps(cfg: Cfg, flow: Flow) -> Flow | None:
+    """Who goes to a block that only jumps goes where that jumps to. The facts then; None where there are none.
 
     The end of an iteration stays: an inner loop ends there. So does a block whose arguments are read where it dominates.
     """
     jumps = {block.label: block.ops[0] for block in cfg.blocks if isinstance(block.ops[0], Jump)}
     onward = [label for label, jump in jumps.items() if flow.number[jump.target] > flow.number[label]]
     if not onward:
-        return False
+        return None
     read = {value for block in cfg.blocks if block.label not in jumps for op in block.ops for value in USES[type(op)](op)}
     read |= {value for label, jump in jumps.items() for value in jump.args if value not in flow.blocks[label].args}
     empty = {label: flow.blocks[label] for label in onward if not read.intersection(flow.blocks[label].args)}
     if not empty:
-        return False
+        return None
 
     def threaded(label: int, args: list[int]) -> tuple[int, list[int]]:
         while label in empty:
@@ -151,7 +151,8 @@ def thread_jumps(cfg: Cfg, flow: Flow) -> bool:
                 branch.orelse, branch.else_args = threaded(branch.orelse, branch.else_args)
     reached = flow_of(cfg)
     cfg.blocks = [reached.blocks[label] for label in reached.order]
-    return True
+    reached.blocks = {block.label: block for block in cfg.blocks}
+    return reached
 
 
 # --- equal ops

@@ -39,8 +39,9 @@ def with_single_exits(program: Program) -> None:
 
 def leaving(op: Op) -> list[Break | Again]:
     """The ops that leave `op` for what is around it."""
-    own = {each.label for each in walk([op]) if isinstance(each, Scope | While)}
-    return [each for each in walk([op]) if isinstance(each, Break | Again) and each.target not in own]
+    ops = walk([op])
+    own = {each.label for each in ops if type(each) is Scope or type(each) is While}
+    return [each for each in ops if (type(each) is Break or type(each) is Again) and each.target not in own]
 
 
 @dataclass(slots=True)
