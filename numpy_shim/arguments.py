@@ -13,14 +13,7 @@ from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_inde
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.known import fixed_contents, known_contents, known_values
-from npcompile.tensor_core.meta import (
-    Decline,
-    Shape,
-    TensorMeta,
-    contiguous_strides,
-    like_strides,
-    order_in_memory,
-)
+from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, contiguous_strides, like_strides, order_in_memory
 from npcompile.tensor_core.number import Number
 
 

@@ -7,17 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.arguments import (
-    array_of,
-    axes_of,
-    axis_of,
-    copy_of,
-    integer,
-    is_sequence,
-    scalar,
-    unbox,
-    write_out,
-)
+from npcompile.numpy_shim.arguments import array_of, axes_of, axis_of, copy_of, integer, is_sequence, scalar, unbox, write_out
 from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.manipulation import part, ravel
 from npcompile.numpy_shim.registry import FUNCTIONS, implements, result_dtype

@@ -26,24 +26,10 @@ from npcompile.numpy_shim.arguments import (
     shape_of,
 )
 from npcompile.numpy_shim.registry import FUNCTIONS, evaluated_once, implements, is_traced
-from npcompile.tensor_core.array import (
-    Array,
-    broadcast_arrays,
-    cast,
-    expand,
-    fresh,
-    reshape,
-    size_node,
-)
+from npcompile.tensor_core.array import Array, broadcast_arrays, cast, expand, fresh, reshape, size_node
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Builder, Node
-from npcompile.tensor_core.meta import (
-    Decline,
-    TensorMeta,
-    broadcast_shapes,
-    contiguous_strides,
-    is_contiguous,
-)
+from npcompile.tensor_core.meta import Decline, TensorMeta, broadcast_shapes, contiguous_strides, is_contiguous
 
 FLOAT64 = np.dtype(float)
 INT64 = np.dtype(np.int64)

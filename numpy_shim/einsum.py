@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.arguments import (
-    array_of,
-    dtype_of,
-    flag,
-    is_sequence,
-    order_of,
-    require_cast,
-    unbox,
-    write_out,
-)
+from npcompile.numpy_shim.arguments import array_of, dtype_of, flag, is_sequence, order_of, require_cast, unbox, write_out
 from npcompile.numpy_shim.contraction import SHORT_SUM, Labels, as_called, common_dtype, contract
 from npcompile.numpy_shim.registry import implements, is_traced, result_dtype
 from npcompile.tensor_core import array as views

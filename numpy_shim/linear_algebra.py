@@ -16,14 +16,7 @@ from npcompile.tensor_core.array import Array, cast, expand, fresh, reshape, res
 from npcompile.tensor_core.decline import DataDecides
 from npcompile.tensor_core.dim import Dim, Size, minimum, same
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
-from npcompile.tensor_core.meta import (
-    Decline,
-    TensorMeta,
-    broadcast_shapes,
-    broadcast_strides,
-    keep_order_strides,
-    product,
-)
+from npcompile.tensor_core.meta import Decline, TensorMeta, broadcast_shapes, broadcast_strides, keep_order_strides, product
 from npcompile.tensor_core.ops.linalg import LAPACK_DTYPES, require_matrix, require_square
 from npcompile.tensor_core.tensors.tape import Tape
 

@@ -9,13 +9,7 @@ import numpy as np
 from npcompile.numpy_shim.arguments import copy_of, scalar
 from npcompile.numpy_shim.reductions import default, method_out
 from npcompile.numpy_shim.registry import METHODS, implements
-from npcompile.numpy_shim.ufunc_methods import (
-    NoValue,
-    read_axes,
-    read_out,
-    reduce,
-    source_array,
-)
+from npcompile.numpy_shim.ufunc_methods import NoValue, read_axes, read_out, reduce, source_array
 from npcompile.numpy_shim.ufuncs import call_ufunc
 from npcompile.tensor_core.array import Array, broadcast_to, cast, fresh, result_meta, size_node
 from npcompile.tensor_core.dim import Dim, Size

@@ -7,40 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.arguments import (
-    array_of,
-    axis_of,
-    dtype_of,
-    flag,
-    integer,
-    known,
-    native_array,
-    require_cast,
-    unbox,
-)
+from npcompile.numpy_shim.arguments import array_of, axis_of, dtype_of, flag, integer, known, native_array, require_cast, unbox
 from npcompile.numpy_shim.creation import FLOAT64, INT64, require_cpu
 from npcompile.numpy_shim.registry import as_array, evaluated_once, implements, literal, result_dtype
-from npcompile.tensor_core.array import (
-    Array,
-    cast,
-    expand,
-    fresh,
-    full,
-    reshape,
-    result_meta,
-    size_node,
-    transpose,
-)
+from npcompile.tensor_core.array import Array, cast, expand, fresh, full, reshape, result_meta, size_node, transpose
 from npcompile.tensor_core.dim import Dim, Size, at_least_zero, same, source_of_size
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.guards import Binds, Truth, within
-from npcompile.tensor_core.meta import (
-    Decline,
-    TensorMeta,
-    broadcast_shapes,
-    broadcast_strides,
-    keep_order_strides,
-)
+from npcompile.tensor_core.meta import Decline, TensorMeta, broadcast_shapes, broadcast_strides, keep_order_strides
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.source import Bound, Formula, Literal
 

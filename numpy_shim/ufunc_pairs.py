@@ -9,12 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.numpy_shim.registry import FUNCTIONS
-from npcompile.numpy_shim.ufunc_operands import (
-    NoValue,
-    operand,
-    resolve,
-    without_arrays,
-)
+from npcompile.numpy_shim.ufunc_operands import NoValue, operand, resolve, without_arrays
 from npcompile.numpy_shim.ufuncs import call_ufunc, split_outputs
 from npcompile.tensor_core.array import Array, cast, fresh, full, result_meta
 from npcompile.tensor_core.graph import Builder, Node

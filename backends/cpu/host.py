@@ -13,13 +13,7 @@ import numpy as np
 from npcompile.backends.cpu import places, searches, small_matrices
 from npcompile.backends.eager import give_out
 from npcompile.backends.kernels.pieces import Piece
-from npcompile.backends.registry import (
-    _DEFAULT_STATE,
-    _ERROR_STATE,
-    IGNORES_ALL,
-    CompiledGraph,
-    FloatingPointSignal,
-)
+from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, IGNORES_ALL, CompiledGraph, FloatingPointSignal
 from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides, is_packed

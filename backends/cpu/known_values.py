@@ -29,18 +29,7 @@ from npcompile.backends.cpu.kernel_plan import (
 )
 from npcompile.backends.cpu.unfolded import KnownNumbers, is_chosen
 from npcompile.backends.cpu.vector_loops import VectorForm, vectors_of
-from npcompile.backends.kernels.kernel import (
-    Accumulate,
-    Columns,
-    Let,
-    Load,
-    Loop,
-    Position,
-    Reduce,
-    Scan,
-    ScratchRow,
-    Statement,
-)
+from npcompile.backends.kernels.kernel import Accumulate, Columns, Let, Load, Loop, Position, Reduce, Scan, ScratchRow, Statement
 from npcompile.tensor_core.dim import Size
 
 

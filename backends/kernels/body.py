@@ -10,24 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npcompile.backends.kernels.index import Index, axis_variable, computed_index, rejoin, source_index, symbols_in
-from npcompile.backends.kernels.kernel import (
-    CheckIndex,
-    Let,
-    Load,
-    Loop,
-    Position,
-    Statement,
-    Store,
-    Value,
-)
+from npcompile.backends.kernels.kernel import CheckIndex, Let, Load, Loop, Position, Statement, Store, Value
 from npcompile.backends.kernels.regions import bounds
-from npcompile.backends.kernels.schedule import (
-    MOVEMENT,
-    Buffer,
-    Schedule,
-    concatenated,
-    index_key,
-)
+from npcompile.backends.kernels.schedule import MOVEMENT, Buffer, Schedule, concatenated, index_key
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.graph import Node, freeze
 from npcompile.tensor_core.intervals import is_inside

@@ -15,13 +15,7 @@ from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Bound, Graph, bind
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import row
-from npcompile.tensor_core.transforms.control_reverse import (
-    vjp_checkpoint,
-    vjp_cond,
-    vjp_for_loop,
-    vjp_while_loop,
-    vjp_while_vjp,
-)
+from npcompile.tensor_core.transforms.control_reverse import vjp_checkpoint, vjp_cond, vjp_for_loop, vjp_while_loop, vjp_while_vjp
 
 FAILURES = (IndexError,)  # of what the graphs hold
 Arrays = Sequence[Any]

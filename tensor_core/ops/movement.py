@@ -6,14 +6,7 @@ import numpy as np
 
 from npcompile.tensor_core.array import full
 from npcompile.tensor_core.dim import same
-from npcompile.tensor_core.meta import (
-    Decline,
-    TensorMeta,
-    broadcast_strides,
-    concatenated_strides,
-    product,
-    reshape_strides,
-)
+from npcompile.tensor_core.meta import Decline, TensorMeta, broadcast_strides, concatenated_strides, product, reshape_strides
 from npcompile.tensor_core.op import Cost, Parts, Reads, Value, row
 
 

@@ -20,15 +20,7 @@ from npcompile.tensor_core.tensors import devices
 from npcompile.tensor_core.tensors.calls import Call, replaced, written_handles
 from npcompile.tensor_core.tensors.devices import KINDS
 from npcompile.tensor_core.tensors.handle import Handle, from_node, is_recorded, moved_node
-from npcompile.tensor_core.tensors.recorded import (
-    LINEAR,
-    arrays_in,
-    capture,
-    error_of,
-    has_gradient,
-    keeps_dtype,
-    repeated,
-)
+from npcompile.tensor_core.tensors.recorded import LINEAR, arrays_in, capture, error_of, has_gradient, keeps_dtype, repeated
 from npcompile.tensor_core.tensors.results import HELD, view_in, wrap
 from npcompile.tensor_core.tensors.tape import TAPE, Memory, TapeArray, TapeNode, TapeStorage, meta_of
 from npcompile.tensor_core.tensors.views import view_of

@@ -13,12 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from npcompile.tracer.bytecode.analysis import (
-    CodeFacts,
-    State,
-    analyse,
-    flow,
-)
+from npcompile.tracer.bytecode.analysis import CodeFacts, State, analyse, flow
 from npcompile.tracer.bytecode.assembler import (
     BUILD_LIST,
     BUILD_TUPLE,

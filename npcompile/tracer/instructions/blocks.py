@@ -12,15 +12,7 @@ from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, groups, objects
 from npcompile.tracer.python.operators import describe, plain
-from npcompile.tracer.values import (
-    Constant,
-    ContextExit,
-    ErrorState,
-    ExceptionValue,
-    GradMode,
-    Method,
-    TracebackValue,
-)
+from npcompile.tracer.values import Constant, ContextExit, ErrorState, ExceptionValue, GradMode, Method, TracebackValue
 
 
 def before_with(frame: Frame, i: Instruction) -> None:

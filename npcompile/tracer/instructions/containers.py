@@ -10,14 +10,7 @@ from npcompile.tensor_core.source import Formula, Literal
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, containers, iteration, operators, texts
-from npcompile.tracer.values import (
-    Constant,
-    Lazy,
-    Mapping,
-    Sequence,
-    SliceValue,
-    Text,
-)
+from npcompile.tracer.values import Constant, Lazy, Mapping, Sequence, SliceValue, Text
 
 
 def build_sequence(frame: Frame, i: Instruction) -> None:

@@ -11,16 +11,7 @@ from npcompile.tracer import raising
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, iteration, objects
-from npcompile.tracer.values import (
-    NULL,
-    Closure,
-    Constant,
-    Generator,
-    Mapping,
-    Method,
-    Opaque,
-    Sequence,
-)
+from npcompile.tracer.values import NULL, Closure, Constant, Generator, Mapping, Method, Opaque, Sequence
 
 
 def call(frame: Frame, i: Instruction) -> None:

@@ -17,13 +17,7 @@ from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.decisions import Break, Restart
 from npcompile.tracer.frame import ELEMENTWISE_LIMIT, UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Yielded
 from npcompile.tracer.python import generators, identity, iteration, operators
-from npcompile.tracer.values import (
-    Comparison,
-    Constant,
-    Iterator,
-    Opaque,
-    Truth,
-)
+from npcompile.tracer.values import Comparison, Constant, Iterator, Opaque, Truth
 
 # --- jumps and loops
 

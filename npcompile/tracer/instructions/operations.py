@@ -7,13 +7,7 @@ from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.instructions.variables import push_callable
 from npcompile.tracer.python import attributes, identity, inlining, operators, subscripts
-from npcompile.tracer.values import (
-    Comparison,
-    Constant,
-    Sequence,
-    SliceValue,
-    Truth,
-)
+from npcompile.tracer.values import Comparison, Constant, Sequence, SliceValue, Truth
 
 # --- operators
 

@@ -11,16 +11,7 @@ from npcompile.tensor_core.source import Literal
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, Return
 from npcompile.tracer.python import generators
-from npcompile.tracer.values import (
-    NULL,
-    UNASSIGNED,
-    Cell,
-    Constant,
-    Generator,
-    Lazy,
-    Sequence,
-    SliceValue,
-)
+from npcompile.tracer.values import NULL, UNASSIGNED, Cell, Constant, Generator, Lazy, Sequence, SliceValue
 
 # --- stack and constants
 

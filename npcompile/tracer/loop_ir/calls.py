@@ -13,12 +13,7 @@ import numpy as np
 from npcompile.numpy_shim import registry
 from npcompile.tensor_core.loop_ir.ops import FP_ERRORS, Call
 from npcompile.tensor_core.loop_ir.states import ErrorState, Mode
-from npcompile.tensor_core.loop_ir.types import (
-    F64,
-    Kind,
-    List,
-    Memref,
-)
+from npcompile.tensor_core.loop_ir.types import F64, Kind, List, Memref
 from npcompile.tracer.loop_ir import filling, indexing, lists, numbers, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,

@@ -21,16 +21,7 @@ from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.ops import Poll, Program
 from npcompile.tensor_core.loop_ir.outcome import Entered, Taken, TakenOf
 from npcompile.tensor_core.loop_ir.pipeline import Ran
-from npcompile.tensor_core.loop_ir.states import (
-    ErrorState,
-    Fixed,
-    RangeIterator,
-    Recipe,
-    SequenceIterator,
-    Tagged,
-    TupleOf,
-    Use,
-)
+from npcompile.tensor_core.loop_ir.states import ErrorState, Fixed, RangeIterator, Recipe, SequenceIterator, Tagged, TupleOf, Use
 from npcompile.tensor_core.loop_ir.types import DTYPES, PYTHON, Kind, Memref, Object, Scalar, Type
 from npcompile.tensor_core.source import GLOBALS, NONE, Literal, Name, Source, Written
 from npcompile.tracer.conditions import NativeQuestion, conditions

@@ -17,21 +17,9 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import running
 from npcompile.tracer.python import calls, forward, identity, iteration, operators
 from npcompile.tracer.python.calls import Arguments
-from npcompile.tracer.python.class_attributes import (
-    MISSING,
-    on_class,
-)
+from npcompile.tracer.python.class_attributes import MISSING, on_class
 from npcompile.tracer.python.objects import class_of, function_on_class
-from npcompile.tracer.values import (
-    Closure,
-    Constant,
-    DictView,
-    Mapping,
-    Method,
-    RangeValue,
-    Sequence,
-    SetValue,
-)
+from npcompile.tracer.values import Closure, Constant, DictView, Mapping, Method, RangeValue, Sequence, SetValue
 
 SYMBOLS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",

@@ -16,14 +16,7 @@ from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
 from npcompile.tracer.levels import MOST_BY_SIZE, asked_of, levels_by_size
 from npcompile.tracer.python import generators
 from npcompile.tracer.python.operators import lift, plain
-from npcompile.tracer.values import (
-    Cell,
-    Closure,
-    Constant,
-    Lazy,
-    Mapping,
-    Sequence,
-)
+from npcompile.tracer.values import Cell, Closure, Constant, Lazy, Mapping, Sequence
 
 Arguments = list[Any]
 Keywords = dict[str, Any]

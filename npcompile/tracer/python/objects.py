@@ -32,17 +32,7 @@ from npcompile.tracer.python.class_attributes import (
 )
 from npcompile.tracer.python.operators import lift
 from npcompile.tracer.raising import Raises, raises
-from npcompile.tracer.values import (
-    UNASSIGNED,
-    Constant,
-    Lazy,
-    Method,
-    Opaque,
-    Record,
-    Sequence,
-    Super,
-    is_named_tuple,
-)
+from npcompile.tracer.values import UNASSIGNED, Constant, Lazy, Method, Opaque, Record, Sequence, Super, is_named_tuple
 
 Instance = Record | Opaque
 
