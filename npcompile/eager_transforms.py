@@ -286,7 +286,7 @@ def jvp(function: Function, options: dict[str, Any], args: Arguments, kwargs: Ke
 
 def vmap(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> Any:
     """The function called for each example."""
-    results = [trees.flatten(function(*example, **kwargs)) for example in examples(options["in_axes"], args)]
+    results = [trees.flatten(function(*example, **named)) for example, named in examples(options["in_axes"], args, kwargs)]
     if not results:
         raise NotPossible("there is no example to call it for")
     treedef, columns = results[0][1], zip(*(leaves for leaves, _ in results), strict=True)
@@ -302,13 +302,17 @@ def joined(column: Sequence[Any], axis: int | None) -> Any:
     return column[0]
 
 
-def examples(in_axes: Any, args: Arguments) -> Iterator[Arguments]:
-    leaves, treedef = trees.flatten(args)
+def examples(in_axes: Any, args: Arguments, kwargs: Keywords) -> Iterator[tuple[Arguments, Keywords]]:
+    """The arguments of each call. Keyword arguments are mapped over their first axis, as in JAX."""
+    treedef = trees.flatten(args)[1]
     axes = spread(treedef, in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args), "in_axes")
+    leaves, treedef = trees.flatten((args, kwargs))
+    axes += [0] * (len(leaves) - len(axes))
     mapped = [(np.shape(leaf), axis) for leaf, axis in zip(leaves, axes) if axis is not None]
     sizes = {shape[axis] for shape, axis in mapped if -len(shape) <= axis < len(shape)}
     if len(sizes) != 1 or any(not -len(shape) <= axis < len(shape) for shape, axis in mapped):
-        raise NotPossible("in_axes has one axis for each positional argument, and all mapped axes have one size", ValueError)
+        rule = "in_axes has one axis for each positional argument, keywords have axis 0, and all mapped axes have one size"
+        raise NotPossible(rule, ValueError)
     for k in range(sizes.pop()):
         yield treedef.unflatten([leaf if axis is None else taken(leaf, axis, k) for leaf, axis in zip(leaves, axes)])
 

@@ -194,9 +194,9 @@ class TransformedFunction(Transform):
     def _run_plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Call the function on copies of its arguments: it raises its own errors, and warns on its own lines."""
         copies = copied((args, kwargs))
-        for given in PLAIN_ARGUMENTS[self.kind](self.options, copies[0]):
+        for given, named in PLAIN_ARGUMENTS[self.kind](self.options, *copies):
             with no_grad():
-                self.function(*given, **copies[1])
+                self.function(*given, **named)
 
     def _report(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a program that met a floating-point error, or a branch that it did not expect."""
@@ -217,12 +217,14 @@ class TransformedFunction(Transform):
 PUBLIC_NAMES = {"pullback": "vjp", "plain": "vjp"}
 
 # kind -> the calls of the function itself that a call of the transformed one stands for.
-PLAIN_ARGUMENTS: dict[str, Callable[[dict[str, Any], Any], Iterable[Sequence[Any]]]] = {
-    **dict.fromkeys(("grad", "value_and_grad", "jacobian", "plain", "checkpoint"), lambda options, args: [args]),
-    "jvp": lambda options, args: [args[0]],
-    "pullback": lambda options, args: [args[1:]],
-    "vmap": lambda options, args: examples(options["in_axes"], args),
-    "custom_gradient": lambda options, args: [args],
+PLAIN_ARGUMENTS: dict[str, Callable[[dict[str, Any], Any, Any], Iterable[tuple[Sequence[Any], dict[str, Any]]]]] = {
+    **dict.fromkeys(
+        ("grad", "value_and_grad", "jacobian", "plain", "checkpoint", "custom_gradient"),
+        lambda options, args, kwargs: [(args, kwargs)],
+    ),
+    "jvp": lambda options, args, kwargs: [(args[0], kwargs)],
+    "pullback": lambda options, args, kwargs: [(args[1:], kwargs)],
+    "vmap": lambda options, args, kwargs: examples(options["in_axes"], args, kwargs),
 }
 
 
@@ -338,7 +340,8 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
     in_axes
         The axis of each argument that counts the items, None for an argument that is the same for all: one for every
         argument, or a sequence with one per positional argument. For an argument that is a tree it may be a tree of axes
-        like it, which may end earlier: an axis in the place of a container is that of all its leaves.
+        like it, which may end earlier: an axis in the place of a container is that of all its leaves. That of keyword
+        arguments is always 0.
     out_axes
         Where that axis is in the results: one for all, or a tree of axes like the result, which may end earlier. None for
         a result that is the same for all examples, and is given once.

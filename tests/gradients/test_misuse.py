@@ -34,6 +34,8 @@ CASES: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     "argnums as a text": (TypeError, lambda: npc.grad(lambda x: np.sum(x), "x")),
     "argnums that name one twice": (ValueError, lambda: npc.grad(lambda x: np.sum(x), (0, 0))),
     "other sizes": (ValueError, lambda: npc.vmap(lambda x, y: x + y)(X, Y)),
+    "a keyword of another size": (ValueError, lambda: npc.vmap(lambda x, y: x + y)(X, y=Y)),
+    "a keyword without axes": (ValueError, lambda: npc.vmap(lambda x, y: x + y)(X, y=3.0)),
     "too few in_axes": (ValueError, lambda: npc.vmap(lambda x, y: x + y, in_axes=(0,))(X, X)),
     "no such axis": (ValueError, lambda: npc.vmap(lambda x: x, in_axes=3)(X)),
     "a number has no axis": (ValueError, lambda: npc.vmap(lambda x: x)(3.0)),

@@ -235,6 +235,24 @@ def test_batches_of_batches() -> None:
     assert_alike(npc.vmap(npc.vmap(np.cumsum))(np.ones((2, 3, 4))), np.cumsum(np.ones((2, 3, 4)), -1))
 
 
+@pytest.mark.parametrize("in_axes", [1, None])
+def test_keyword_arguments_are_mapped_over_their_first_axis(in_axes):
+    def captured(x, *, scale, shift):
+        return x.sum() * scale + shift["by"].sum()
+
+    def on_tensors(x, *, scale, shift):
+        return captured(x, scale=scale, shift=shift) if str(scale) else x
+
+    x, scale, shift = np.arange(8.0).reshape(2, 4), np.arange(4.0), {"by": np.ones((4, 3))}
+    wanted = [captured(x if in_axes is None else x[:, k], scale=scale[k], shift={"by": np.ones(3)}) for k in range(4)]
+    for function in (captured, on_tensors):
+        assert_alike(npc.vmap(function, in_axes)(x, scale=scale, shift=shift), np.array(wanted))
+        mapped = npc.compile(lambda x, scale, shift, f=function: npc.vmap(f, in_axes)(x, scale=scale, shift=shift))
+        assert_alike(mapped(x, scale, shift), np.array(wanted))
+    with pytest.warns(RuntimeWarning, match="divide by zero"):  # one example after the other, each with its own
+        assert_alike(npc.vmap(lambda x: 1 / x)(x=scale), np.array([np.inf, 1, 1 / 2, 1 / 3]))
+
+
 def test_jacobian_is_a_batch_of_pullbacks() -> None:
     def rows(x: Any) -> Any:
         return npc.vmap(lambda e: npc.grad(lambda x: vector(x) @ e)(x))(np.eye(4))

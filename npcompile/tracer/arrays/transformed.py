@@ -366,12 +366,13 @@ def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keyw
     size: Size | None = None
     batched: dict[Node, Node] = {}
     arguments = []
-    for k, argument in enumerate(positional):
-        if given[k] is None:
+    of_positional = [(argument, axes, f"in_axes[{k}]") for k, (argument, axes) in enumerate(zip(positional, given))]
+    for argument, axes, name in (*of_positional, *((argument, 0, name) for name, argument in keywords.items())):
+        if axes is None:
             arguments.append(argument)
             continue
         tree, items = Tree.of(frame, argument), []
-        for leaf, axis in zip(tree.leaves, tree.axes(given[k], f"in_axes[{k}]")):
+        for leaf, axis in zip(tree.leaves, tree.axes(axes, name)):
             if axis is None:
                 items.append(leaf)
                 continue
@@ -387,10 +388,11 @@ def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keyw
             items.append(alike(leaf, fresh(builder, item, boxed=bool(item.meta.ndim) or isinstance(leaf, TensorValue))))
         arguments.append(tree.build(items))
     if size is None:
-        raise WrongValue("vmap of no argument", "At least one of in_axes is a number.")
+        raise WrongValue("vmap of no argument", "At least one of in_axes is a number, or there is a keyword argument.")
     before = len(builder.made)
     frame.capture.draws.batches.append((size, batched))
-    tree = Tree.of(frame, calls.call(frame, transform.given, arguments, keywords))
+    named = dict(zip(keywords, arguments[len(positional) :]))
+    tree = Tree.of(frame, calls.call(frame, transform.given, arguments[: len(positional)], named))
     frame.capture.draws.batches.pop()
     outputs = float_arrays(frame, tree)
     results = []
