@@ -112,8 +112,8 @@ def linear_quantile(builder: Builder, arr: Array, q: Array, axis: int, weak_q: A
     arr = transpose(arr, (axis, *(a for a in range(arr.ndim) if a != axis)))
     if arr.dtype.kind != "f" or any(n == 0 for n in arr.shape) or (weak_q and arr.dtype != q.dtype):
         raise Decline("such quantiles that are array data")
-    functions = (np.add, np.subtract, np.multiply, np.floor, np.minimum, np.take, np.where, np.greater_equal)
-    add, subtract, multiply, floor, minimum, take, where, at_least = (FUNCTIONS[f] for f in functions)
+    functions = (np.add, np.subtract, np.multiply, np.floor, np.minimum, np.take)
+    add, subtract, multiply, floor, minimum, take = (FUNCTIONS[f] for f in functions)
     data, last = FUNCTIONS[np.sort](builder, arr, axis=0), arr.shape[0] - 1
     places = multiply(builder, q, last)
     lower = minimum(builder, floor(builder, places), last)
@@ -121,13 +121,20 @@ def linear_quantile(builder: Builder, arr: Array, q: Array, axis: int, weak_q: A
     weight = subtract(builder, places, lower)
     weight = reshape(weight, (*weight.shape, *(1 for _ in arr.shape[1:])))
     a, b = (take(builder, data, METHODS["astype"](builder, x, np.intp), axis=0) for x in (lower, upper))
-    difference = subtract(builder, b, a)
-    near = add(builder, a, multiply(builder, difference, weight))
-    far = subtract(builder, b, multiply(builder, difference, subtract(builder, 1, weight)))
-    result = where(builder, at_least(builder, weight, 0.5), far, near)
+    result = interpolated(builder, a, b, weight)
     if not result.ndim and arr.ndim == 1:
         result = getitem(builder, result, ())
     return nan_where(builder, result, getitem(builder, data, (-1, ...)[: arr.ndim]))
+
+
+def interpolated(builder: Builder, a: Array, b: Array, weight: Array) -> Array:
+    """a + (b - a) * weight, computed from the nearer end."""
+    functions = (np.add, np.subtract, np.multiply, np.where, np.greater_equal)
+    add, subtract, multiply, where, at_least = (FUNCTIONS[f] for f in functions)
+    difference = subtract(builder, b, a)
+    near = add(builder, a, multiply(builder, difference, weight))
+    far = subtract(builder, b, multiply(builder, difference, subtract(builder, 1, weight)))
+    return where(builder, at_least(builder, weight, 0.5), far, near)  # type: ignore[no-any-return]
 
 
 def between(builder: Builder, a: Array, b: Array, t: Any, out: Any) -> Array:

@@ -124,8 +124,8 @@ def is_target(value: Any) -> bool:
 
 
 def read_mask(builder: Builder, where: Any) -> Array | None:
-    """The where= operand; None when it is True."""
-    if where is True:
+    """The where= operand; None when it is True, or np._NoValue, which is an object that is true."""
+    if where is True or where is NoValue:
         return None
     mask = as_array(builder, where)
     if mask.dtype != np.bool_:

@@ -234,8 +234,12 @@ class Builder:
 
     def require_plain(self) -> None:
         """Decline where derivatives are taken, and there too."""
-        if self.outer is not None or self.is_plain is None or not self.is_plain():
+        if not self.is_plain_here:
             raise Decline("a function that is not differentiated")
+
+    @property
+    def is_plain_here(self) -> bool:
+        return self.outer is None and self.is_plain is not None and self.is_plain()
 
     def may_differentiate(self, node: Node) -> bool:
         """May a derivative be taken through this node?"""
