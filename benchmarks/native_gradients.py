@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks import loop_gradients
 from benchmarks.programs.families import PROGRAMS
+from npcompile import loop_questions
 from npcompile.backends.cpu.loop_ir.native import compile_native
 from npcompile.loop_gradients import LoopGradients, has_loops
 from tests.gradients import algebra, arrays, learning, physics, statistics
@@ -37,7 +38,7 @@ class Question:
 
 def answer(question: Question) -> str:
     """NATIVE, or why it is not."""
-    made = LoopGradients(question.argnums, compile_native)
+    made = LoopGradients(loop_questions.Question(question.argnums), compile_native)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = made(question.function, copy.deepcopy(question.arguments))  # type: ignore[arg-type]

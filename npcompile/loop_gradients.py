@@ -1,4 +1,4 @@
-"""Gradients of functions with loops over numbers: the function and its derivative are one native program (docs/loop-ir.md).
+"""Derivatives of functions with loops over numbers: the function and its derivative are one native program (docs/loop-ir.md).
 
 A program is for arguments of some types, and while the names that the function reads stand for what they stood for. What no
 program is for, and what one has left, has no result here: the caller takes the way that all functions can go.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType
 from typing import Any, TypeAlias
@@ -20,12 +20,14 @@ from npcompile.backends.loop_ir import target
 from npcompile.backends.loop_ir.native import CompileGradient, Native, Taken, said_of
 from npcompile.backends.passes import Pass
 from npcompile.logs import log
+from npcompile.loop_questions import Question
 from npcompile.settings import config
 from npcompile.switch import may_compile
 from npcompile.tensor_core.loop_ir.activity import written_params
 from npcompile.tensor_core.loop_ir.adjoint import gradient, is_floating
 from npcompile.tensor_core.loop_ir.buffers import use_buffers
 from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.forward import forward
 from npcompile.tensor_core.loop_ir.memory import take_again
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import Policy, Program, Return
@@ -68,59 +70,71 @@ class Version:
     def holds(self, function: FunctionType) -> bool:
         return function.__code__ is self.key[0] and all(guard.holds() for guard in self.guards)
 
-    def __call__(self, args: Sequence[Any]) -> Any:
-        return self.native.call(*args, *[source.read() for source in self.inputs]) if self.inputs else self.native.call(*args)
+    def __call__(self, args: Sequence[Any], tangents: Sequence[Any] = ()) -> Any:
+        if self.inputs or tangents:
+            return self.native.call(*args, *[source.read() for source in self.inputs], *tangents)
+        return self.native.call(*args)
 
 
 @dataclass(slots=True)
 class LoopGradients:
-    """The programs of one function, for gradients with respect to the arguments `argnums`."""
+    """The programs of one function, for one question."""
 
-    argnums: int | Sequence[int]
+    asked: Question
     compile: CompileGradient
     versions: list[Version] = field(default_factory=list)
     reasons: dict[Key, str] = field(default_factory=dict)  # why there is none
     left: set[CodeType] = field(default_factory=set)  # of which there is none, whatever the arguments
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, function: FunctionType, args: Sequence[Any]) -> tuple[Any, ...] | None:
-        """(value, gradient of each of `argnums`), or None."""
+    def __call__(self, function: FunctionType, args: Sequence[Any], tangents: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        """(value, gradient of each of `argnums`), or None.
+
+        `tangents`: of the leaves of the arguments that are moved. Then a pair: what there is without, and its tangent.
+        """
         for version in self.versions:  # first, as a call of one that is known takes a microsecond
-            if version.form is None and version.holds(function) and (found := version(args)) is not False:
+            if version.form is None and version.holds(function) and (found := version(args, tangents)) is not False:
                 return self.ended(version, found)
         if function.__code__ in self.left:
             return None
         if PLAIN.issuperset(map(type, args)):
-            return self.of_new(function, args, args, None)
+            return self.of_new(function, args, args, None, tangents)
         leaves, form = trees.flatten(tuple(args))
-        found = self.of_leaves(function, args, leaves, form)
-        return None if found is None else (found[0], *self.as_trees(form, found[1:]))
+        found = self.of_leaves(function, args, leaves, form, tangents)
+        if found is None or self.asked.argnums is None:
+            return found
+        if self.asked.moved is None:
+            return self.as_trees(form, found)
+        return tuple(self.as_trees(form, each) for each in found)
 
     def of_leaves(
-        self, function: FunctionType, args: Sequence[Any], leaves: Sequence[Any], form: trees.TreeDef
+        self, function: FunctionType, args: Sequence[Any], leaves: Sequence[Any], form: trees.TreeDef, tangents: Sequence[Any]
     ) -> tuple[Any, ...] | None:
         """The same, with a gradient for each leaf."""
         for version in self.versions:
-            if version.form == form and version.holds(function) and (found := version(leaves)) is not False:
+            if version.form == form and version.holds(function) and (found := version(leaves, tangents)) is not False:
                 return self.ended(version, found)
-        return self.of_new(function, args, leaves, form)
+        return self.of_new(function, args, leaves, form, tangents)
 
     def of_new(
-        self, function: FunctionType, args: Sequence[Any], leaves: Sequence[Any], form: trees.TreeDef | None
+        self,
+        function: FunctionType,
+        args: Sequence[Any],
+        leaves: Sequence[Any],
+        form: trees.TreeDef | None,
+        tangents: Sequence[Any],
     ) -> tuple[Any, ...] | None:
         """The same by a program that is made for these arguments."""
         made = self.new(function, args, leaves, form)
-        if made is None or (found := made(leaves)) is False:
+        if made is None or (found := made(leaves, tangents)) is False:
             return None
         return self.ended(made, found)
 
-    def as_trees(self, form: trees.TreeDef, gradients: Sequence[Any]) -> Iterator[Any]:
-        """The gradient of each of `argnums`, of those of their leaves."""
-        rest = iter(gradients)
-        asked = [self.argnums] if isinstance(self.argnums, int) else self.argnums
-        for k in asked:
-            _, each = form.children[k]
-            yield each.unflatten([next(rest) for _ in range(each.size)])
+    def as_trees(self, form: trees.TreeDef, found: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The value, and the gradient of each of `argnums`, of those of their leaves."""
+        rest = iter(found[1:])
+        parts = [form.children[k][1] for k in self.asked.numbers]
+        return (found[0], *(each.unflatten([next(rest) for _ in range(each.size)]) for each in parts))
 
     def ended(self, version: Version, found: Any) -> tuple[Any, ...] | None:
         if found is not True:
@@ -172,32 +186,40 @@ class LoopGradients:
         assert form is None or isinstance(form, trees.TreeDef)
         if len(leaves) > MOST_LEAVES:
             raise Unsupported("many arguments")
-        asked = [self.argnums] if isinstance(self.argnums, int) else self.argnums
-        places = [k % len(args) for k in asked if -len(args) <= k < len(args)]
-        if len(set(places)) < len(asked):
-            raise Unsupported("argnums that name one argument twice, or none")
-        numbers = [n for k in places for n in leaves_of(form, k)]
+        orders = [places_of(numbers, form, len(args)) for numbers in (self.asked.numbers, self.asked.moved or ())]
+        numbers = {n for order in orders for n in order}
         # What a derivative is taken of is NumPy's: so are the results of eager Tensors.
         given: Any = [np.float64(x) if k in numbers and type(x) is float else x for k, x in enumerate(leaves)]
         given = given if form is None else form.unflatten(given)
         began, gives_pythons = time.perf_counter(), False
         try:
-            traced, made, ran = differentiated(function, given, numbers, merges=False)
+            made = differentiated(function, given, self.asked, orders, merges=False)
         except NoDerivative:
-            traced, made, ran = differentiated(function, given, numbers, merges=True)  # control flow is simpler with fewer types
+            made = differentiated(function, given, self.asked, orders, merges=True)  # control flow is simpler with fewer types
             gives_pythons = returned(function, given) == {FLOAT}
-        outside = [source.read() for source in traced.inputs]
-        if why := why_better_as_graph(traced, [*leaves, *outside]):
+            if gives_pythons and self.asked.moved is not None:
+                raise
+        inputs = made.traced.inputs
+        given = [*leaves, *(source.read() for source in inputs)]
+        if why := why_better_as_graph(made.traced, given):
             raise Unsupported(why)
-        written = written_params(made, len(leaves) + len(outside))
-        taken = [
-            Taken(type_of(x), is_written, k in numbers)  # type: ignore[arg-type]
-            for k, (x, is_written) in enumerate(zip([*leaves, *outside], written, strict=True))
-        ]
+        given += [leaves[k] for k in orders[1]]
+        written = written_params(made.program, len(given))
+        taken = [Taken(type_of(x), is_written) for x, is_written in zip(given, written, strict=True)]  # type: ignore[arg-type]
+        if self.asked.moved is not None and any(written):
+            raise Unsupported("a function that writes into its arguments")  # it may be called several times
         capture = time.perf_counter() - began
-        native = self.compile(made, taken, numbers)
+        native = self.compile(made.program, taken, made.zeros)
         seconds = {"capture": capture, "compile": native.seconds}
-        return Version(native, made, key, traced.guards, traced.inputs, said_of(ran), seconds, form, gives_pythons)
+        return Version(native, made.program, key, made.traced.guards, inputs, said_of(made.ran), seconds, form, gives_pythons)
+
+
+def places_of(argnums: Sequence[int], form: trees.TreeDef | None, count: int) -> list[int]:
+    """The numbers of the leaves of arguments, in the order of `argnums`. Raises Unsupported where these are misused."""
+    places = [k % count for k in argnums if -count <= k < count]
+    if len(set(places)) < len(argnums):
+        raise Unsupported("argnums that name one argument twice, or none")
+    return [n for k in places for n in leaves_of(form, k)]
 
 
 def leaves_of(form: trees.TreeDef | None, k: int) -> range:
@@ -232,26 +254,46 @@ def why_better_as_graph(traced: Traced, arguments: Sequence[Any]) -> str:
     return ""
 
 
+@dataclass(slots=True)
+class Differentiated:
+    """The program of derivatives of a function."""
+
+    traced: Traced
+    program: Program
+    zeros: list[int]  # its last params are arrays of zeros, as large as the arguments of these numbers
+    ran: list[Ran]
+
+
 def differentiated(
-    function: FunctionType, given: Sequence[Any], numbers: Sequence[int], merges: bool
-) -> tuple[Traced, Program, list[Ran]]:
-    """What the front end made of a function, the program of its gradients, and what passes did to that."""
-    traced = trace(function, given, Policy.ABORT, merges)
+    function: FunctionType, given: Sequence[Any], asked: Question, orders: Sequence[list[int]], merges: bool
+) -> Differentiated:
+    """What the front end makes of a function, its derivatives, and what passes do to these."""
+    (order, moved), traced = orders, trace(function, given, Policy.ABORT, merges)
     program = traced.program
     kinds = [program.types[param.value] for param in program.params]
-    if not all(is_floating(kinds[k]) for k in numbers):
+    if not all(is_floating(kinds[k]) for k in (*order, *moved)):
         raise Unsupported("a gradient with respect to what is not floating-point")
     if any(kind == F32 or isinstance(kind, Memref | List) and kind.element is Kind.F32 for kind in program.types):
         raise NoDerivative("numbers of float32")
     differentiable(program)
     if stage_of(program) is not Stage.STRUCTURED:
         raise NoDerivative("a loop that is entered at several places")
-    if use_buffers(program):
-        verify(program)  # a mistake there would be read as numbers
-    made = gradient(program, [k in numbers for k in range(len(kinds))])
-    ran = run_passes(made)
-    take_again(made)
-    return traced, made, ran
+    zeros: list[int] = []
+    if asked.argnums is not None:
+        if use_buffers(program):
+            verify(program)  # a mistake there would be read as numbers
+        program = gradient(program, order, asked.has_aux)
+        zeros = [k for k, kind in enumerate(kinds) if k in order and isinstance(kind, Memref)]
+    if asked.moved is not None:
+        own, all_of_them = len(kinds), len(program.params)
+        forward(program, [*moved, *range(own, all_of_them)])
+        params = program.params  # the tangents that are given stand before the arrays of zeros
+        given_here = params[all_of_them : all_of_them + len(moved)]
+        program.params = [*params[:own], *given_here, *params[own:all_of_them], *params[all_of_them + len(moved) :]]
+        zeros = zeros * 2
+    ran = run_passes(program)
+    take_again(program)
+    return Differentiated(traced, program, zeros, ran)
 
 
 def returned(function: FunctionType, given: Sequence[Any]) -> set[Type | None]:

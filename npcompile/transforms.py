@@ -21,6 +21,7 @@ from npcompile.compiler import caller, captured, compiled_function, original
 from npcompile.devices import loop_gradients
 from npcompile.eager_transforms import DERIVATIVES, EAGER, NotPossible, examples, is_nested
 from npcompile.logs import log
+from npcompile.loop_questions import Asking, asking_of
 from npcompile.remembered import OF_OTHERS, Made, made_for
 from npcompile.switch import is_plain_now
 from npcompile.tensor_core.graph import Location
@@ -44,12 +45,13 @@ class TransformedFunction(Transform):
     """What the functions below return: call it as the function it was made of."""
 
     _made: Made = field(init=False, repr=False)
-    _may_be_loops: bool = field(init=False, repr=False)
+    _asking: Asking | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function, updated=())
         self._made = made_for(self.kind, self.given, self.options)
-        self._may_be_loops = self.kind in ("grad", "value_and_grad") and not self.options["has_aux"] and len(self.options) == 2
+        inner = self._given if isinstance(self._given, TransformedFunction) else None
+        self._asking = asking_of(self.kind, self.options, None if inner is None else (inner.kind, inner.options))
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.kind, as_found(self.given), self.options
@@ -84,7 +86,7 @@ class TransformedFunction(Transform):
         if WHY_UNKNOWN:
             warn_once(WHY_UNKNOWN)
             return self._without_capture(GraphBreakError(WHY_UNKNOWN, Break(WHY_UNKNOWN, "", Location("", 0))), args, kwargs)
-        if self._may_be_loops and (made := self._by_loops(args, kwargs)) is not None:
+        if self._asking is not None and (made := self._by_loops(args, kwargs)) is not None:
             return made
         if self._made.eager and signature(args) in self._made.eager:
             return self._eagerly(args, kwargs)
@@ -99,37 +101,32 @@ class TransformedFunction(Transform):
 
     def _by_loops(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result by a native program of the function's loops, or None."""
-        function = self.function
-        compile_gradient = loop_gradients()
+        asking, compile_gradient = self._asking, loop_gradients()
+        assert asking is not None
+        of_loops = self._given if asking.is_nested else self
+        function = of_loops.function if isinstance(of_loops, TransformedFunction) else None
         if not isinstance(function, FunctionType) or is_plain_now() or compile_gradient is None:
             return None
-        if kwargs or len(args) != function.__code__.co_argcount:
-            args = all_arguments(function, args, kwargs)
+        given, question = asking.of_function(args), asking.question(args)
+        if kwargs or len(given) != function.__code__.co_argcount:
+            given = all_arguments(function, given, kwargs)
         loops = self._made.loops
-        if loops is None:
+        if loops is None or loops.asked != question:
             from npcompile.loop_gradients import LoopGradients  # here: who takes no gradient needs nothing of it
 
             known = OF_OTHERS.setdefault(function, {})
-            made = LoopGradients(self.options["argnums"], compile_gradient)
-            loops = self._made.loops = known.setdefault(self.options["argnums"], made)
-        found = loops(function, args)
-        if found is None:
-            return None
-        value, gradients = found[0], found[1:]
-        result = gradients[0] if isinstance(self.options["argnums"], int) else gradients
-        return result if self.kind == "grad" else (value, result)
+            loops = self._made.loops = known.setdefault(question, LoopGradients(question, compile_gradient))
+        return asking(loops, function, given, args)
 
     def _of_loops(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Version] | None:
         """The result by a native program that is made for it alone, and that program, if there is one."""
-        if not self._may_be_loops:
-            return None
-        fresh = TransformedFunction(self.kind, self.given, self.options)
         compile_gradient = loop_gradients()
-        if compile_gradient is None:
+        if self._asking is None or compile_gradient is None:
             return None
         from npcompile.loop_gradients import LoopGradients
 
-        loops = LoopGradients(self.options["argnums"], compile_gradient)
+        fresh = TransformedFunction(self.kind, self.given, self.options)
+        loops = LoopGradients(self._asking.question(args), compile_gradient)
         fresh._made = Made(loops=loops)
         result = fresh._by_loops(args, kwargs)
         return None if result is None or not loops.versions else (result, loops.versions[-1])

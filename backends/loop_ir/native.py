@@ -22,7 +22,6 @@ class Taken:
 
     kind: Type  # as it is given: Python's number may be the program's f64
     is_written: bool = False
-    is_wanted: bool = False  # its gradient is a result
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +33,13 @@ class Native:
 
 
 class CompileGradient(Protocol):
-    """The native function of an adjoint.gradient: it gives the value, and the gradients of the arguments `order`.
+    """The native function of a program of derivatives: it gives what that returns. The program's last params are arrays of zeros,
+    each as large as the argument that `made` has the number of.
 
     Raises Unsupported: where an op has no text, with the user's line, and where there is no compiler.
     """
 
-    def __call__(self, program: Program, arguments: Sequence[Taken], order: Sequence[int], /) -> Native: ...
+    def __call__(self, program: Program, arguments: Sequence[Taken], made: Sequence[int], /) -> Native: ...
 
 
 @dataclass(frozen=True, slots=True)

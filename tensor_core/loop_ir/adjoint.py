@@ -54,15 +54,22 @@ def adjoint(source: Program, wanted: Sequence[bool] | None = None) -> Program:
     return reversed_program(taping, given.seed, lambda result, gradients: gradients)
 
 
-def gradient(source: Program, wanted: Sequence[bool]) -> Program:
+def gradient(source: Program, order: Sequence[int], has_aux: bool = False) -> Program:
     """The program of a function that gives one floating number, and of its gradients.
 
-    Its params are those of `source`, then a shadow for each wanted array of f64, which gets the gradient added. It returns a
-    tuple: the number, then a gradient for each wanted param that is a number. Raises NoDerivative.
+    Its params are those of `source`, then a shadow for each array of f64 among the params of the numbers `order`, which gets the
+    gradient added. It returns a tuple: the number, then a gradient for each of `order`, of arrays the shadow. With `has_aux` the
+    function gives a pair, whose first is the number, and the program the same in the number's place. Raises NoDerivative.
     """
-    return reversed_program(
-        Taping(mirror(source, floating(source, wanted))), of_one_number, lambda result, gradients: [result, *gradients]
-    )
+    mirrored = mirror(source, floating(source, [k in order for k in range(len(source.params))]))
+    params = [param.value for param in mirrored.program.params[: len(source.params)]]
+    numbers = [value for value in params if mirrored.wanted[value] and isinstance(mirrored.program.types[value], Scalar)]
+
+    def results(result: Recipe, gradients: list[Use]) -> list[Recipe]:
+        of_number = dict(zip(numbers, gradients, strict=True))
+        return [result, *(of_number.get(params[k]) or Use(mirrored.shadow[params[k]]) for k in order)]
+
+    return reversed_program(Taping(mirrored), of_first if has_aux else of_one_number, results)
 
 
 def floating(source: Program, wanted: Sequence[bool] | None) -> list[bool]:
@@ -114,6 +121,13 @@ def of_one_number(top: Backward, result: Recipe) -> None:
             top.add(value, top.constant(1.0))
         case _:
             raise NoDerivative("a result that is not one floating-point number")
+
+
+def of_first(top: Backward, result: Recipe) -> None:
+    """The result is a pair, of which the first is the loss."""
+    if not isinstance(result, TupleOf) or len(result.items) != 2:
+        raise NoDerivative("a result that is no pair of a number and something else")
+    of_one_number(top, result.items[0])
 
 
 @dataclass(slots=True)

@@ -37,6 +37,12 @@ def of_divisor(emit: Emit, g: int, result: int, args: list[int]) -> int:
     return emit("negative", emit("zero_or_multiply", emit("zero_or_divide", g, args[1]), result))
 
 
+def unless_zero(emit: Emit, number: int, gradient: int) -> int:
+    """The gradient, or 0 where the number is 0: what was not asked for stays so."""
+    zero = emit.number(0.0)
+    return emit("choose", emit("equal", number, zero), zero, gradient)
+
+
 def through(op: str, slope: Callable[[Emit, int, int], int], *reads: int) -> tuple[Partial]:
     """A function whose slope, or 1 / that, is slope(emit, operand, result)."""
 
@@ -176,6 +182,16 @@ DERIVATIVES: Final[dict[str, tuple[Partial, ...]]] = {
     "running_minimum": of_running("less"),
     **dict.fromkeys(("floor", "ceil", "trunc", "rint", "sign"), (NONE,)),
     "to_f64": (SAME,),
+    # Of the rules themselves.
+    "zero_or_multiply": (
+        Partial(lambda emit, g, result, args: emit("zero_or_multiply", g, args[1]), (1,)),
+        Partial(lambda emit, g, result, args: unless_zero(emit, args[0], emit("zero_or_multiply", g, args[0])), (0,)),
+    ),
+    "zero_or_divide": (
+        Partial(lambda emit, g, result, args: emit("zero_or_divide", g, args[1]), (1,)),
+        Partial(lambda emit, g, result, args: unless_zero(emit, args[0], of_divisor(emit, g, result, args)), (0, 1, RESULT)),
+    ),
+    **dict.fromkeys(("share_of_maximum", "share_of_minimum"), (NONE, NONE)),
 }
 # Numbers that Tensors give without a derivative (docs/gradients.md).
 CONSTANTS: Final = {"to_float": "float(x) of what is differentiated, which is a constant"}

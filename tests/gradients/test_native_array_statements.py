@@ -12,6 +12,7 @@ import pytest
 from benchmarks.loop_losses import LOSSES, Loss
 from npcompile.backends.cpu.loop_ir.native import compile_native
 from npcompile.loop_gradients import LoopGradients
+from npcompile.loop_questions import Question
 
 LEFT = {"bundle", "clipped_walk", "kalman_matrices"}  # np.cross and np.linalg.norm, which are Python, and LAPACK
 
@@ -88,7 +89,7 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
 
 
 def native(function: Any, arguments: Any, argnums: tuple[int, ...]) -> tuple[Any, LoopGradients]:
-    made = LoopGradients(argnums, compile_native)
+    made = LoopGradients(Question(argnums), compile_native)
     return made(function, copy.deepcopy(arguments)), made
 
 
@@ -142,7 +143,7 @@ def test_a_program_serves_other_sizes() -> None:
             s = s + np.sum(row * y) + y.max()
         return s
 
-    made = LoopGradients((0, 1), compile_native)
+    made = LoopGradients(Question((0, 1)), compile_native)
     for n, m in ((3, 4), (5, 2), (2, 1), (1, 3)):
         x, y = numbers(n, m), numbers(m, seed=1)
         found = made(total, (x, y))
@@ -158,7 +159,7 @@ def test_sizes_that_do_not_fit_are_left_to_python() -> None:
             s = s + np.sum(x * y)
         return s
 
-    made = LoopGradients((0,), compile_native)
+    made = LoopGradients(Question((0,)), compile_native)
     assert made(total, (numbers(3), numbers(3))) is not None
     assert made(total, (numbers(3), numbers(1))) is None  # it broadcasts there
     assert made(total, (numbers(3), numbers(4))) is None  # and raises here

@@ -13,6 +13,7 @@ import pytest
 import npcompile as npc
 from npcompile.backends.cpu.loop_ir.native import compile_native
 from npcompile.loop_gradients import LoopGradients
+from npcompile.loop_questions import Question
 from tests.gradients.test_native_loops import numbers
 
 STEP = 1e-6
@@ -277,7 +278,7 @@ def random_program(seed: int) -> str:
     namespace: dict[str, Any] = {"np": np}
     exec(compile(text, f"<random {seed}>", "exec"), namespace)
     function = namespace["f"]
-    made = LoopGradients((0, 1, 2, 3), compile_native)
+    made = LoopGradients(Question((0, 1, 2, 3)), compile_native)
     outcome = ""
     for n in (3, 0):
         generator = np.random.default_rng(seed)

@@ -14,6 +14,7 @@ from npcompile import trees
 from npcompile.backends.cpu.loop_ir.native import compile_native
 from npcompile.eager_transforms import EAGER
 from npcompile.loop_gradients import MOST_LEAVES, LoopGradients
+from npcompile.loop_questions import Question
 
 X = np.linspace(0.1, 1, 20)
 
@@ -79,7 +80,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int | tuple[int, ...
 
 
 def answers(function: Callable[..., Any], arguments: tuple[Any, ...], argnums: int | tuple[int, ...]) -> tuple[Any, list[str]]:
-    loops = LoopGradients(argnums, compile_native)
+    loops = LoopGradients(Question(argnums), compile_native)
     found = loops(function, arguments)  # type: ignore[arg-type]
     return found, list(loops.reasons.values())
 
@@ -101,7 +102,7 @@ def test_gradients_of_trees(name: str) -> None:
 
 
 def test_another_tree_is_another_program() -> None:
-    loops = LoopGradients(0, compile_native)
+    loops = LoopGradients(Question(0), compile_native)
     shallow, deep = [(0.3, 0.1)], [(0.3, 0.1), (1.2, -0.4)]
     for layers in (shallow, deep, shallow, [(0.5, 0.25)]):
         found = loops(of_layers, (layers, X))  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import pytest
 import npcompile as npc
 from npcompile.backends.cpu.loop_ir.native import compile_native
 from npcompile.loop_gradients import LoopGradients
+from npcompile.loop_questions import Question
 from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.transforms.reverse import gradients
 from tests.ops.test_gradients import evaluate
@@ -149,7 +150,7 @@ def looped_over_arrays(x):
     ("function", "wanted"), [(looped, [0, 3, 3 + 3 * np.log(4)]), (looped_over_arrays, [0, 12, 12 + 6 * np.log(4)])]
 )
 def test_native_loops_keep_zeros_too(function: Function, wanted: list[float]) -> None:
-    loops = LoopGradients(0, compile_native)
+    loops = LoopGradients(Question(0), compile_native)
     with np.errstate(all="ignore"):
         found = loops(function, (X,))  # type: ignore[arg-type]
     assert found is not None and not loops.reasons
@@ -238,7 +239,7 @@ def root_alone(x):
 
 @pytest.mark.parametrize("function", [norm_by_elements, norm_of_product, deviation, distances, root_alone])
 def test_norms_in_native_loops(function: Function) -> None:
-    loops, x, step = LoopGradients(0, compile_native), np.array([0.5, 1.5, 2.25]), 1e-6
+    loops, x, step = LoopGradients(Question(0), compile_native), np.array([0.5, 1.5, 2.25]), 1e-6
     with np.errstate(all="ignore"):
         at_zero, elsewhere = (loops(function, (each,)) for each in (ZERO, x))  # type: ignore[arg-type]
     assert at_zero is not None and elsewhere is not None and not loops.reasons

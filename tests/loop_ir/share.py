@@ -21,6 +21,7 @@ from benchmarks.programs.families import PROGRAMS
 from npcompile.backends.cuda.loop_ir.program import cuda_program
 from npcompile.backends.loop_ir import target
 from npcompile.loop_gradients import differentiated, has_loops
+from npcompile.loop_questions import Question
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import Policy, Program
 from npcompile.tensor_core.loop_ir.pipeline import run_passes
@@ -62,10 +63,11 @@ def derivative(function: FunctionType, arguments: Sequence[Any]) -> None:
     if not asked:
         raise NoDerivative("no argument is a float64 array or a float")
     given = [np.float64(x) if type(x) is float else x for x in arguments]
+    question = Question(tuple(asked))
     try:
-        differentiated(function, given, asked, merges=False)
+        differentiated(function, given, question, (asked, []), merges=False)
     except NoDerivative:
-        differentiated(function, given, asked, merges=True)
+        differentiated(function, given, question, (asked, []), merges=True)
 
 
 def on_cuda(function: FunctionType, arguments: Sequence[Any]) -> None:

@@ -19,6 +19,7 @@ import pytest
 from npcompile.backends.cpu.loop_ir.native import compile_native
 from npcompile.eager_transforms import NotPossible, value_and_grad
 from npcompile.loop_gradients import LoopGradients
+from npcompile.loop_questions import Question
 from npcompile.settings import config
 from npcompile.tracer.variant import GraphBreakError
 from tests.loop_ir.generate import Writer, random_arguments
@@ -89,7 +90,7 @@ def against_differences(function: Any, arguments: Any, gradients: Any) -> bool:
 def agrees(seed: str) -> str:
     """Check one function. What became of it."""
     function, text = random_loss(seed)
-    made = LoopGradients(WANTED, compile_native)
+    made = LoopGradients(Question(WANTED), compile_native)
     outcome = Counter[str]()
     for case in range(3):
         arguments = random_arguments(f"{seed} {case}") if case == 2 else moderate(f"{seed} {case}")

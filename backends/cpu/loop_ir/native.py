@@ -1,7 +1,7 @@
 """A program that may abort, as a function that CPython calls directly: objects become words, and words objects, in C.
 
-`npc_run(*arguments)` gives a tuple; False where arguments are not what the program is for, and True where the program was left:
-then what it had written is as it was before.
+`npc_run(*arguments)` gives the tuple that the program returns; False where arguments are not what the program is for, and True
+where the program was left: then what it had written is as it was before.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from npcompile.backends.cpu.loader import load
+from npcompile.backends.cpu.loop_ir.entry import boxed, object_of
 from npcompile.backends.cpu.loop_ir.target import CPU, KINDS, PATIENCE
 from npcompile.backends.errors import CompilerError, NoCompiler
 from npcompile.backends.loop_ir.c_text import CText, c, joined, unit
 from npcompile.backends.loop_ir.c_values import field_of
-from npcompile.backends.loop_ir.exits import Way, Ways, words_of
+from npcompile.backends.loop_ir.exits import Leaf, Way, Ways, words_of
 from npcompile.backends.loop_ir.native import Native, Taken
 from npcompile.backends.loop_ir.statements import print_function
 from npcompile.backends.loop_ir.target import C_TYPES, Unsupported
@@ -50,13 +51,14 @@ static int npc_are_apart(const npc_array* a, const npc_array* b) {
 """
 
 
-def compile_native(program: Program, arguments: Sequence[Taken], order: Sequence[int]) -> Native:
-    """The function of an adjoint.gradient: it gives the value, and the gradients of the arguments `order`.
+def compile_native(program: Program, arguments: Sequence[Taken], made: Sequence[int]) -> Native:
+    """The function of a program of derivatives: it gives what that returns. `made`: for each of the program's last params, an
+    array of zeros, the number of the argument that has its sizes.
 
     Raises Unsupported: where an op has no text, with the user's line, and where there is no compiler.
     """
     lines, ways = print_function(program, CPU)
-    source = unit([*lines, *Entry(program, arguments, order, ways).lines()])
+    source = unit([*lines, *Entry(program, arguments, made, ways).lines()])
     try:
         loaded = load(source, [DTYPES[kind] for kind in DTYPE_OF])
     except (NoCompiler, CompilerError) as error:
@@ -70,7 +72,7 @@ class Entry:
 
     program: Program
     arguments: Sequence[Taken]
-    order: Sequence[int]
+    made: Sequence[int]
     ways: Ways
 
     def lines(self) -> Iterator[CText]:
@@ -81,13 +83,13 @@ class Entry:
         yield c("  if (nargs != {}) return rt->from_bool(0);", len(self.arguments))
         yield from self.taken()
         yield from self.apart()
-        yield from self.made()
-        yield c("  struct npc_frame frame = {{ .errors = 15, .fuel = {} }};", PATIENCE)
+        yield from self.arrays()
+        yield c("  struct npc_frame frame = {{ .errors = 15, .fuel = {}, .args = args, .nargs = nargs }};", PATIENCE)
         yield c("  const npc_i64 way = failed ? -1 : npc_loop(&frame, in, out);")
         (number,) = self.ways.of_return.values()
         yield c("  PyObject* result = 0;")
         yield c("  if (way == {}) {{", number)
-        yield c("    result = {};", self.result(self.ways.found[number]))
+        yield from self.result(self.ways.found[number])
         yield c("  }} else {{")
         for k, each in enumerate(self.arguments):
             if each.is_written:
@@ -98,8 +100,8 @@ class Entry:
         for k, each in enumerate(self.arguments):
             if each.is_written:
                 yield c("  rt->release(saved_{});", k)
-            if each.is_wanted and isinstance(each.kind, Memref):
-                yield c("  rt->decref(gradient_{});", k)
+        for k in range(len(self.made)):
+            yield c("  rt->decref(made_{});", k)
         yield c("  return result;")
         yield c("}}")
 
@@ -138,53 +140,66 @@ class Entry:
                 if other != k and not (other in written and other < k):
                     yield c("  if (!npc_are_apart(array_{}, array_{})) return rt->from_bool(0);", k, other)
 
-    def made(self) -> Iterator[CText]:
-        """What was there before, and arrays for gradients."""
+    def arrays(self) -> Iterator[CText]:
+        """What was there before, and arrays of zeros."""
         yield c("  int failed = 0;")
         for k, each in enumerate(self.arguments):
             if each.is_written:
                 yield c("  char* const saved_{} = rt->scratch(npc_bytes(array_{}));", k, k)
                 yield c("  if (saved_{}) npc_copy(array_{}, 0, array_{}->data, saved_{}, 0);", k, k, k, k)
                 yield c("  else failed = 1;")
-        word = sum(words_of(self.program.types[param.value]) for param in self.program.params[: len(self.arguments)])
-        for k, each in enumerate(self.arguments):
-            if each.is_wanted and isinstance(each.kind, Memref):
-                dtype, rank = DTYPE_OF[each.kind.element], each.kind.rank
-                yield c("  PyObject* const gradient_{} =", k)
-                yield c("    failed ? 0 : rt->empty(npc_dtypes[{}], {}, array_{}->dimensions, 0);", dtype, rank, k)
-                yield c("  if (!gradient_{}) failed = 1;", k)
-                yield c("  else {{")
-                yield c("    npc_array* const made = (npc_array*)gradient_{};", k)
-                yield c("    memset(made->data, 0, npc_bytes(made));")
-                yield from array_words(c("made"), rank, word)
-                yield c("  }}")
-                word += 3 + 2 * rank
+        params = self.program.params
+        word = sum(words_of(self.program.types[param.value]) for param in params[: len(self.arguments)])
+        for number, k in enumerate(self.made):
+            kind = self.arguments[k].kind
+            assert isinstance(kind, Memref), kind
+            yield c("  PyObject* const made_{} =", number)
+            size = c("array_{}->dimensions", k)
+            yield c("    failed ? 0 : rt->empty(npc_dtypes[{}], {}, {}, 0);", DTYPE_OF[kind.element], kind.rank, size)
+            yield c("  if (!made_{}) failed = 1;", number)
+            yield c("  else {{")
+            yield c("    npc_array* const made = (npc_array*)made_{};", number)
+            yield c("    memset(made->data, 0, npc_bytes(made));")
+            yield from array_words(c("made"), kind.rank, word)
+            yield c("  }}")
+            word += words_of(kind)
 
-    def result(self, way: Way) -> CText:
-        (recipe,) = way.stack
-        assert isinstance(recipe, TupleOf), recipe
-        words = {leaf.value: leaf.word for leaf in way.leaves}
-        value, *gradients = recipe.items
-        numbers = [k for k, each in enumerate(self.arguments) if each.is_wanted and isinstance(each.kind, Scalar)]
-        of_number = dict(zip(numbers, gradients, strict=True))
-        made = [self.made_of(value, words)]
-        for k in self.order:
-            found = self.made_of(of_number[k], words) if k in of_number else c("(rt->incref(gradient_{}), gradient_{})", k, k)
-            made.append(found)
-        return c("rt->tuple_of({}, {})", len(made), joined(", ", made))
+    def result(self, way: Way) -> Iterator[CText]:
+        """Sets `result` to a new object, or 0 where there is no memory for one."""
+        made = {param.value: k for k, param in enumerate(self.program.params[len(self.arguments) :])}
+        objects = [leaf for leaf in way.leaves if not isinstance(leaf.kind, Scalar) and leaf.value not in made]
+        for k, leaf in enumerate(objects):
+            yield c("    PyObject* o{} = {};", k, object_of(leaf, objects[:k]))
+        are_made = joined(" && ", [c("1"), *(c("o{}", k) for k in range(len(objects)))])
+        leaves = {leaf.value: leaf for leaf in way.leaves}
+        yield c("    if ({}) result = {};", are_made, self.made_of(way.stack[0], leaves, objects, made))
+        for k in range(len(objects)):
+            yield c("    rt->decref(o{});", k)
 
-    def made_of(self, recipe: Recipe, words: dict[int, int]) -> CText:
+    def made_of(self, recipe: Recipe, leaves: dict[int, Leaf], objects: list[Leaf], made: dict[int, int]) -> CText:
         match recipe:
             case Fixed(float() as value):
                 return c("rt->from_double({})", c(value.hex()))
-            case Use(value) if self.program.types[value] == Scalar(Kind.FLOAT):
-                return c("rt->from_double(out[{}].d)", words[value])
+            case Fixed(bool() as value):
+                return c("rt->from_bool({})", int(value))
+            case Fixed(int() as value):
+                return c("rt->from_int64({})", value)
+            case Fixed(None):
+                return c("(rt->incref(rt->none), rt->none)")
+            case Use(value) if value in made:
+                return c("(rt->incref(made_{}), made_{})", made[value], made[value])
+            case Use(value) if isinstance(leaves[value].kind, Scalar):
+                return boxed(leaves[value])
             case Use(value):
-                return c("rt->box(npc_dtypes[{}], &out[{}].d)", DTYPE_OF[Kind.F64], words[value])
+                k = objects.index(leaves[value])
+                return c("(rt->incref(o{}), o{})", k, k)
             case Tagged(tag, value):
-                boxed = c("rt->box(npc_dtypes[{}], &out[{}].d)", DTYPE_OF[Kind.F64], words[value])
-                return c("(out[{}].i ? rt->from_double(out[{}].d) : {})", words[tag], words[value], boxed)
-        raise AssertionError(recipe)
+                word = leaves[value].word
+                return c("(out[{}].i ? rt->from_double(out[{}].d) : {})", leaves[tag].word, word, boxed(leaves[value]))
+            case TupleOf(items):
+                parts = [self.made_of(item, leaves, objects, made) for item in items]
+                return c("rt->tuple_of({})", joined(", ", [c("{}", len(parts)), *parts]))
+        raise Unsupported("a result of another kind", 0)
 
 
 def array_words(name: CText, rank: int, word: int) -> Iterator[CText]:
