@@ -32,8 +32,8 @@ from npcompile.tensor_core.loop_ir.memory import take_again
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import Policy, Program, Return
 from npcompile.tensor_core.loop_ir.pipeline import Ran, differentiable, run_passes
-from npcompile.tensor_core.loop_ir.states import Use
-from npcompile.tensor_core.loop_ir.types import F32, FLOAT, Kind, List, Memref, Type, type_of
+from npcompile.tensor_core.loop_ir.states import Tagged, TupleOf, Use
+from npcompile.tensor_core.loop_ir.types import F32, F64, FLOAT, Memref, Type, type_of
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.entry import plain_function
@@ -46,7 +46,7 @@ LONG_VECTOR = 1 << 14  # elements, of arrays that whole statements in loops are 
 LARGE_MATRIX = 64  # rows and columns
 MOST_LEVELS = 3  # of functions that call each other
 MOST_LEAVES = 64  # of arguments that are trees
-PLAIN = frozenset((np.ndarray, np.float64, np.int64, np.bool_, float, int, bool))  # arguments that are no trees
+PLAIN = frozenset((np.ndarray, np.float64, np.float32, np.int64, np.bool_, float, int, bool))  # arguments that are no trees
 MOST_ABORTS = 16  # one after another, before a program is not tried any more
 EMPTY = CellType()
 Key: TypeAlias = "tuple[CodeType, tuple[Type | type | trees.TreeDef | None, ...]]"
@@ -65,6 +65,7 @@ class Version:
     seconds: dict[str, float]
     form: trees.TreeDef | None  # of arguments that are trees
     gives_pythons: bool = False  # is what is differentiated a number of Python's, where the program gives NumPy's?
+    rounded: frozenset[int] = frozenset()  # which of its results are float32: the program computes gradients in float64
     aborts: int = 0  # since it last had a result
 
     def holds(self, function: FunctionType) -> bool:
@@ -139,6 +140,8 @@ class LoopGradients:
     def ended(self, version: Version, found: Any) -> tuple[Any, ...] | None:
         if found is not True:
             version.aborts = 0
+            if version.rounded:
+                found = tuple(single(x) if k in version.rounded else x for k, x in enumerate(found))
             return (float(found[0]), *found[1:]) if version.gives_pythons else found  # type: ignore[no-any-return]
         version.aborts += 1
         if version.aborts == MOST_ABORTS:
@@ -208,10 +211,26 @@ class LoopGradients:
         taken = [Taken(type_of(x), is_written) for x, is_written in zip(given, written, strict=True)]  # type: ignore[arg-type]
         if self.asked.moved is not None and any(written):
             raise Unsupported("a function that writes into its arguments")  # it may be called several times
+        rounded = {k for k, n in enumerate(orders[0], 1) if element_of(leaves[n]) == np.float32}
+        if rounded and self.asked.moved is not None:
+            raise Unsupported("second derivatives of float32")
+        if made.is_single and not self.asked.has_aux:
+            rounded.add(0)
         capture = time.perf_counter() - began
         native = self.compile(made.program, taken, made.zeros)
         seconds = {"capture": capture, "compile": native.seconds}
-        return Version(native, made.program, key, made.traced.guards, inputs, said_of(made.ran), seconds, form, gives_pythons)
+        return Version(
+            native,
+            made.program,
+            key,
+            made.traced.guards,
+            inputs,
+            said_of(made.ran),
+            seconds,
+            form,
+            gives_pythons,
+            frozenset(rounded),
+        )
 
 
 def places_of(argnums: Sequence[int], form: trees.TreeDef | None, count: int) -> list[int]:
@@ -262,6 +281,7 @@ class Differentiated:
     program: Program
     zeros: list[int]  # its last params are arrays of zeros, as large as the arguments of these numbers
     ran: list[Ran]
+    is_single: bool  # is the result float32, where it is no number of Python's?
 
 
 def differentiated(
@@ -273,8 +293,9 @@ def differentiated(
     kinds = [program.types[param.value] for param in program.params]
     if not all(is_floating(kinds[k]) for k in (*order, *moved)):
         raise Unsupported("a gradient with respect to what is not floating-point")
-    if any(kind == F32 or isinstance(kind, Memref | List) and kind.element is Kind.F32 for kind in program.types):
-        raise NoDerivative("numbers of float32")
+    results = kinds_of_result(program, asked.has_aux)
+    if F32 in results and F64 in results:
+        raise NoDerivative("a result that is of float32 or of float64")
     differentiable(program)
     if stage_of(program) is not Stage.STRUCTURED:
         raise NoDerivative("a loop that is entered at several places")
@@ -293,7 +314,26 @@ def differentiated(
         zeros = zeros * 2
     ran = run_passes(program)
     take_again(program)
-    return Differentiated(traced, program, zeros, ran)
+    return Differentiated(traced, program, zeros, ran, F32 in results)
+
+
+def single(x: Any) -> Any:
+    """The same in float32, but Python's number as it is."""
+    return x.astype(np.float32) if isinstance(x, np.ndarray | np.generic) else x
+
+
+def element_of(x: Any) -> np.dtype | None:
+    return getattr(x, "dtype", None)
+
+
+def kinds_of_result(program: Program, has_aux: bool) -> set[Type | None]:
+    """What the first number of the result may be. None: something else."""
+    found: set[Type | None] = set()
+    for op in walk(program.body):
+        if isinstance(op, Return):
+            recipe = op.value.items[0] if has_aux and isinstance(op.value, TupleOf) and op.value.items else op.value
+            found.add(program.types[recipe.value] if isinstance(recipe, Use | Tagged) else None)
+    return found
 
 
 def returned(function: FunctionType, given: Sequence[Any]) -> set[Type | None]:

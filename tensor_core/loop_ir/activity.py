@@ -35,9 +35,8 @@ from npcompile.tensor_core.loop_ir.ops import (
     While,
     Yield,
 )
-from npcompile.tensor_core.loop_ir.types import F64, FLOAT, Kind, List, Memref
+from npcompile.tensor_core.loop_ir.types import FLOATING, List, Memref, Scalar
 
-FLOATING = (Kind.F64, Kind.FLOAT)
 PASSIVE = frozenset((Constant, Size, View, NewList, If, For, While, Scope, FrameState, Check, Poll, FpCheck, FpClear))
 
 
@@ -107,7 +106,8 @@ def spread(made: Activity, ops: list[Op], passed: list[tuple[int, int]]) -> bool
 
 
 def note(made: Activity, value: int) -> None:
-    if made.program.types[value] in (F64, FLOAT):
+    kind = made.program.types[value]
+    if isinstance(kind, Scalar) and kind.kind in FLOATING:
         made.varied.add(value)
 
 

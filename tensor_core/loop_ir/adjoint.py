@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from npcompile.tensor_core.loop_ir.activity import FLOATING
 from npcompile.tensor_core.loop_ir.backward import Backward
 from npcompile.tensor_core.loop_ir.clone import renumber
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
@@ -37,7 +36,7 @@ from npcompile.tensor_core.loop_ir.shadows import mirror
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, TupleOf, Use
 from npcompile.tensor_core.loop_ir.tapes import TAPES, Taping
-from npcompile.tensor_core.loop_ir.types import F64, FLOAT, INT, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import F32, F64, FLOAT, FLOATING, INT, Kind, List, Memref, Scalar, Type
 
 Seed: TypeAlias = Callable[[Backward, Recipe], None]  # what the gradient of the result is
 Results: TypeAlias = Callable[[Recipe, list[Use]], Sequence[Recipe]]  # of the result and the gradients of numbers
@@ -117,7 +116,7 @@ def of_one_number(top: Backward, result: Recipe) -> None:
     match result:
         case Fixed(float()):
             return
-        case Use(value) | Tagged(_, value) if top.type_of(value) in (F64, FLOAT):
+        case Use(value) | Tagged(_, value) if top.type_of(value) in (F32, F64, FLOAT):
             top.add(value, top.constant(1.0))
         case _:
             raise NoDerivative("a result that is not one floating-point number")
@@ -141,14 +140,14 @@ class Given:
         match result:
             case Fixed():
                 return
-            case Use(value) | Tagged(_, value) if program.types[value] in (F64, FLOAT):
+            case Use(value) | Tagged(_, value) if program.types[value] in (F32, F64, FLOAT):
                 given = program.new(F64, "d_result")
                 program.params.append(Param(given, None))
                 top.add(value, given)
             case Use(value) if self.taping.activity.has_shadow(value):
                 kind = program.types[value]
                 assert isinstance(kind, Memref), kind
-                given = program.new(Memref(kind.element, kind.rank, writeable=True), "d_result")
+                given = program.new(Memref(Kind.F64, kind.rank, writeable=True), "d_result")
                 program.params.append(Param(given, None))
                 add_elements(top, self.taping.mirrored.shadow[value], given, kind.rank)
             case Use(value) if not isinstance(program.types[value], Memref):

@@ -36,7 +36,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 from npcompile.tensor_core.loop_ir.rows import result_type
 from npcompile.tensor_core.loop_ir.states import Literal
 from npcompile.tensor_core.loop_ir.tapes import TAPES, Taping
-from npcompile.tensor_core.loop_ir.types import F64, INT, Kind, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import F32, F64, INT, Kind, List, Memref, Scalar, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +259,8 @@ class Backward:
             raise NoDerivative(CONSTANTS.get(op.op, f"the derivative of {op.op}"), op.at.line)
         for arg, partial in zip(op.args, partials, strict=True):
             if self.is_varied(arg):
-                wanted = [self.want(each) if k in partial.reads else -1 for k, each in enumerate(op.args)]
-                result = self.want(op.result) if RESULT in partial.reads else -1
+                wanted = [self.double(self.want(each)) if k in partial.reads else -1 for k, each in enumerate(op.args)]
+                result = self.double(self.want(op.result)) if RESULT in partial.reads else -1
                 is_kept = op.op == "multiply" and not self.taping.infinite.isdisjoint(op.args)
                 emit = KeepingZeros(self) if is_kept else Emitting(self)
                 part = partial.rule(emit, g, result, wanted)
@@ -268,6 +268,9 @@ class Backward:
                     zero = self.constant(0.0)
                     part = self.let("choose", self.let("equal", result, zero), zero, part)
                 self.add(arg, part)
+
+    def double(self, value: int) -> int:
+        return self.let("to_f64", value) if self.type_of(value) == F32 else value
 
     def accumulate(self, shadow: int, index: list[int], gradient: int) -> None:
         old = self.define(F64)
@@ -283,6 +286,8 @@ class Backward:
     def dot(self, op: Call, args: list[int], g: int) -> None:
         """The gradient of a vector is the other vector. One that is written is taped, element by element."""
         one, other = args
+        if any(kind.element is not Kind.F64 for arg in args if isinstance(kind := self.type_of(arg), Memref)):
+            raise NoDerivative("a product of vectors of other numbers than float64", op.at.line)
         read = [arg for arg, partner in ((one, other), (other, one)) if self.has_shadow(partner)]
         taped = [arg for arg in dict.fromkeys(read) if self.taping.activity.is_written(arg)]
         if taped:

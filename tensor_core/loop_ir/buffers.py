@@ -36,7 +36,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.states import Literal
-from npcompile.tensor_core.loop_ir.types import BOOL, INT, Kind, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import BOOL, INT, Memref, Scalar, Type, zero_of
 
 Element: TypeAlias = Callable[[list[int]], Region]  # what is done with the element at an index
 
@@ -345,7 +345,7 @@ class Buffers:
 
         def element(index: list[int]) -> Region:
             value = self.program.new(Scalar(kind.element))
-            return [Constant(value, 0.0 if kind.element is Kind.F64 else 0, at), Store(array, index, value, at)]
+            return [Constant(value, zero_of(kind.element), at), Store(array, index, value, at)]
 
         return nest(self.program, array, kind.rank, element, at)
 

@@ -181,7 +181,7 @@ DERIVATIVES: Final[dict[str, tuple[Partial, ...]]] = {
     "running_maximum": of_running("greater"),
     "running_minimum": of_running("less"),
     **dict.fromkeys(("floor", "ceil", "trunc", "rint", "sign"), (NONE,)),
-    "to_f64": (SAME,),
+    **dict.fromkeys(("to_f64", "to_f32"), (SAME,)),
     # Of the rules themselves.
     "zero_or_multiply": (
         Partial(lambda emit, g, result, args: emit("zero_or_multiply", g, args[1]), (1,)),

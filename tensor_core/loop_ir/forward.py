@@ -9,7 +9,7 @@ second derivatives with a vector.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from npcompile.tensor_core.loop_ir.activity import Activity, activity_of
 from npcompile.tensor_core.loop_ir.clone import renumber
@@ -44,7 +44,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 from npcompile.tensor_core.loop_ir.rows import result_type
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.states import Recipe, Tagged, TupleOf, Use
-from npcompile.tensor_core.loop_ir.types import F64, FLOAT, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import F32, F64, FLOAT, Kind, List, Memref, Scalar, Type
 
 
 def forward(program: Program, moved: Sequence[int]) -> None:
@@ -196,23 +196,31 @@ class Forward:
         total: int | None = None
         for arg, partial in zip(op.args, partials, strict=True):
             if self.is_moved(arg) and partial is not NONE:
-                part = partial.rule(self, self.tangent_of(arg), op.result, op.args)
+                part = partial.rule(self, self.tangent_of(arg), self.double(op.result), [*map(self.double, op.args)])
                 total = part if total is None else self("add", total, part)
         self.tangent[op.result] = self.number(0.0) if total is None else total
+
+    def double(self, value: int) -> int:
+        return self("to_f64", value) if self.type_of(value) == F32 else value
 
     def of_recipe(self, recipe: Recipe, at: Place) -> Recipe:
         match recipe:
             case TupleOf(items):
                 return TupleOf(tuple(self.of_recipe(item, at) for item in items))
-            case Use(value) if self.is_moved(value):
+            case Use(value) if self.is_moved(value) and not is_single(self.type_of(value)):
                 return Use(self.tangent_of(value))
             case Use(value) | Tagged(_, value) if self.type_of(value) in (F64, FLOAT):
                 return Use(self.tangent_of(value))
         raise NoDerivative("a result without a tangent", at.line)
 
 
+def is_single(kind: Type) -> bool:
+    """Would a tangent have to be rounded to float32?"""
+    return kind == F32 or isinstance(kind, Memref | List) and kind.element is Kind.F32
+
+
 def tangent_type(kind: Type) -> Type:
     if isinstance(kind, Scalar):
         return F64
     assert isinstance(kind, Memref | List), kind
-    return kind
+    return replace(kind, element=Kind.F64)

@@ -1,4 +1,5 @@
 """The first half of reverse mode: a program in which every array of numbers has a shadow, the array of its gradients, beside it.
+All gradients are computed in float64.
 
 Views, loop-carried arrays and swaps of arrays are mirrored, so where a value is an array its shadow is a value too. What matters
 to Python's frame alone goes: leaving such a program is aborting it. Loops that are not counted are made to count iterations.
@@ -174,7 +175,7 @@ def zeros_like(program: Program, result: int, array: int) -> Region:
     """The shadow of an array that is written, and whose gradient nobody asks for."""
     kind = program.types[array]
     assert isinstance(kind, Memref), kind
-    program.types[result] = Memref(kind.element, kind.rank, contiguous=True, writeable=True, owned=True)
+    program.types[result] = Memref(Kind.F64, kind.rank, contiguous=True, writeable=True, owned=True)
     sizes = [program.new(INT, "n") for _ in range(kind.rank)]
     return [*(Size(size, array, axis) for axis, size in enumerate(sizes)), Alloc(result, sizes, True)]
 
@@ -198,4 +199,4 @@ def seed_type(kind: Type) -> Memref | List:
     if isinstance(kind, List):
         return List(Kind.F64)
     assert isinstance(kind, Memref), kind
-    return Memref(kind.element, kind.rank, contiguous=kind.contiguous, writeable=True)
+    return Memref(Kind.F64, kind.rank, contiguous=kind.contiguous, writeable=True)

@@ -27,7 +27,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.states import Fixed, Literal, Recipe, Tagged, Use
-from npcompile.tensor_core.loop_ir.types import BOOL, F64, FLOAT, INT, Scalar, zero_of
+from npcompile.tensor_core.loop_ir.types import BOOL, F32, F64, FLOAT, INT, Scalar, zero_of
 
 
 def with_single_exits(program: Program) -> None:
@@ -72,7 +72,7 @@ class SingleExits:
 
     def kinds(self, recipe: Recipe, end: Return) -> list[Scalar]:
         match recipe:
-            case Use(value) if (kind := self.program.types[value]) in (F64, FLOAT):
+            case Use(value) if (kind := self.program.types[value]) in (F32, F64, FLOAT):
                 return [kind]  # type: ignore[list-item]
             case Fixed(float()):
                 return [FLOAT]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from npcompile.tensor_core.loop_ir.activity import Activity, yielded
 from npcompile.tensor_core.loop_ir.forms import results, walk
 from npcompile.tensor_core.loop_ir.ops import Alloc, Call, Constant, For, If, Let, Load, Op, Store, View
 
+Element: TypeAlias = tuple[int, ...]  # an array, and where in it
 OF_ALL = {"add": slice(None), "maximum": slice(None), "minimum": slice(None), "choose": slice(1, None)}
-OF_FIRST = ("divide", "to_f64", "to_float")
+OF_FIRST = ("divide", "to_f64", "to_f32", "to_float")
 
 
 def sums_of_squares(activity: Activity) -> set[int]:
@@ -17,19 +21,22 @@ def sums_of_squares(activity: Activity) -> set[int]:
         return set()
     found = {value for op in ops for value in (*results(op), *(op.args if isinstance(op, For) else ()))}
     found |= {activity.root(op.result) for op in ops if isinstance(op, Alloc)}
+    element = {
+        op.result: (op.array, *op.index) for op in ops if isinstance(op, Load) and not activity.is_written(op.array)
+    }  # what is read twice is the same number
     count = len(found) + 1
     while len(found) < count:
         count = len(found)
         for op in ops:
-            found.difference_update(others(op, found, activity))
+            found.difference_update(others(op, found, activity, element))
     return found
 
 
-def others(op: Op, found: set[int], activity: Activity) -> list[int]:
+def others(op: Op, found: set[int], activity: Activity, element: Mapping[int, Element]) -> list[int]:
     """The results that are none."""
     match op:
         case Let(result):
-            return [] if is_square(op, found) else [result]
+            return [] if is_square(op, found, element) else [result]
         case Constant(result, value):
             return [] if value == 0 else [result]
         case Call(result, "dot", [a, b]):
@@ -53,9 +60,10 @@ def unlike(made: list[int], parts: object, found: set[int]) -> list[int]:
     return [x for k, x in enumerate(made) if k >= len(pairs) or not found.issuperset(pairs[k])]
 
 
-def is_square(op: Let, found: set[int]) -> bool:
+def is_square(op: Let, found: set[int], element: Mapping[int, Element]) -> bool:
     if op.op == "multiply":
-        return op.args[0] == op.args[1] or not found.isdisjoint(op.args)
+        one, other = (element.get(arg, arg) for arg in op.args)
+        return one == other or not found.isdisjoint(op.args)
     if op.op in OF_ALL:
         return found.issuperset(op.args[OF_ALL[op.op]])
     return op.op == "square" or op.op in OF_FIRST and op.args[0] in found

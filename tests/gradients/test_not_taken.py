@@ -206,6 +206,13 @@ def norm_by_elements(x):
     return np.sqrt(squares)
 
 
+def norm_of_elements_read_twice(x):
+    squares = 0.0
+    for i in range(x.size):
+        squares = squares + x[i] * x[i]
+    return np.sqrt(squares)
+
+
 def norm_of_product(x):
     total = 0.0
     for _ in range(2):
@@ -237,7 +244,9 @@ def root_alone(x):
     return total
 
 
-@pytest.mark.parametrize("function", [norm_by_elements, norm_of_product, deviation, distances, root_alone])
+@pytest.mark.parametrize(
+    "function", [norm_by_elements, norm_of_elements_read_twice, norm_of_product, deviation, distances, root_alone]
+)
 def test_norms_in_native_loops(function: Function) -> None:
     loops, x, step = LoopGradients(Question(0), compile_native), np.array([0.5, 1.5, 2.25]), 1e-6
     with np.errstate(all="ignore"):

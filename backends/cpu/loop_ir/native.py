@@ -151,7 +151,7 @@ class Entry:
         params = self.program.params
         word = sum(words_of(self.program.types[param.value]) for param in params[: len(self.arguments)])
         for number, k in enumerate(self.made):
-            kind = self.arguments[k].kind
+            kind = self.program.types[params[len(self.arguments) + number].value]
             assert isinstance(kind, Memref), kind
             yield c("  PyObject* const made_{} =", number)
             size = c("array_{}->dimensions", k)
