@@ -10,7 +10,8 @@ from npcompile.tensor_core.loop_ir.types import BOOL, INT, Type
 INTEGERS = ("add", "subtract", "multiply", "floor_divide", "remainder", "span", "clip_bound", "least")
 KINDS: dict[str, Type] = {
     **dict.fromkeys(INTEGERS, INT),
-    **dict.fromkeys(("less", "greater_equal", "less_equal", "logical_and", "is_index"), BOOL),
+    **dict.fromkeys(("less", "greater_equal", "less_equal", "logical_and", "logical_not", "is_index"), BOOL),
+    **dict.fromkeys(("add_overflows", "subtract_overflows"), BOOL),
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from npcompile.tensor_core.loop_ir.forms import inner, regions, results, uses
-from npcompile.tensor_core.loop_ir.ops import Constant, For, If, Let, Op, Program, Region, Size, While
+from npcompile.tensor_core.loop_ir.ops import Constant, For, If, Let, Op, Program, Region, Scope, Size, While
 from npcompile.tensor_core.loop_ir.rows import sets_flags
 from npcompile.tensor_core.loop_ir.types import List
 
@@ -46,7 +46,7 @@ class Hoisting:
         hoisted: Region = []
         kept: Region = []
         for each in op.body:
-            if isinstance(each, If):
+            if isinstance(each, If | Scope):
                 hoisted += self.taken_out_of_arms(each, inside)
             if self.is_movable(each) and not inside.intersection(uses(each)):
                 hoisted.append(each)
@@ -57,12 +57,14 @@ class Hoisting:
         self.moved += len(hoisted)
         return hoisted
 
-    def taken_out_of_arms(self, op: If, inside: set[int]) -> Region:
-        """Constants and sizes, which passes want to know where a loop begins."""
+    def taken_out_of_arms(self, op: If | Scope, inside: set[int]) -> Region:
+        """Constants and sizes, which passes want to know where a loop begins, and of arms in arms too."""
         hoisted: Region = []
-        for arm in (op.then, op.orelse):
+        for arm in regions(op):
             own, kept = set(inside), list[Op]()
             for each in arm:
+                if isinstance(each, If | Scope):
+                    hoisted += self.taken_out_of_arms(each, own)
                 if isinstance(each, Constant | Size) and self.is_movable(each) and not own.intersection(uses(each)):
                     hoisted.append(each)
                 else:

@@ -7,8 +7,12 @@ the end. What the pass would have to assume of values from outside, it may be to
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from npcompile.tensor_core.loop_ir.affine import GREATEST, LEAST, WORD, Affine, Ranges
+from npcompile.tensor_core.loop_ir.counting import Step, steps_of
+from npcompile.tensor_core.loop_ir.emit import Emitter
+from npcompile.tensor_core.loop_ir.exactness import has_effect
 from npcompile.tensor_core.loop_ir.forms import inner, regions, results, substitute, substitute_all
 from npcompile.tensor_core.loop_ir.ops import (
     Append,
@@ -45,6 +49,14 @@ def value_ranges(program: Program) -> int:
 
 TELLING_NOTHING = frozenset((Append, FpCheck, FpClear, FrameState, Load, Poll, Store, Yield))
 
+class Counting(NamedTuple):
+    """A number lies between `low` and `high`, and in each iteration at least and at most so much is added to these."""
+
+    low: Affine
+    least: int
+    high: Affine
+    most: int
+
 
 @dataclass(slots=True)
 class ValueRanges:
@@ -56,6 +68,7 @@ class ValueRanges:
     sizes: dict[tuple[int, int], Affine] = field(default_factory=dict)  # of views, by axis
     spans: dict[int, Affine] = field(default_factory=dict)  # what they are, unless they are 0
     removed: int = 0
+    kept: Region = field(default_factory=list)  # of the region that is walked through, what was seen
     outside: int = -1  # atoms before this one may be assumed things of, where it is not negative
     assumed: list[Affine] = field(default_factory=list)  # sums of these that are not negative
 
@@ -93,7 +106,8 @@ class ValueRanges:
     # --- the walk
 
     def region(self, region: Region) -> None:
-        kept: Region = []
+        around, self.kept = self.kept, []
+        kept = self.kept
         for op in region:
             if self.new:
                 substitute(op, self.new)
@@ -102,7 +116,7 @@ class ValueRanges:
                 continue
             kept.append(op)
             self.op(op)
-        region[:] = kept
+        region[:], self.kept = kept, around
 
     def op(self, op: Op) -> None:
         if type(op) in TELLING_NOTHING:
@@ -145,12 +159,54 @@ class ValueRanges:
     def loop(self, op: For) -> None:
         # A span is stop - start where its loop's body runs: an empty loop's does not.
         start, stop = self.ranges.form(op.start), self.spans.get(op.stop) or self.ranges.form(op.stop)
-        self.ranges.atom(op.index, start, stop.plus(-1))
+        index = self.ranges.atom(op.index, start, stop.plus(-1))
+        steps = steps_of(op, self.ranges) if any(self.program.types[arg] == INT for arg in op.args) else {}
+        given = dict(zip(op.args, op.initial))
+        bounds = {arg: self.counting(op, given[arg], step, stop - start) for arg, step in steps.items()}
         for arg in op.args:
-            self.opaque(arg)
+            self.bounded(arg, bounds.get(arg), index - start)
         self.inside(op.body)
-        for value in op.results:
+        for arg, value in zip(op.args, op.results):
+            self.bounded(value, bounds.get(arg) if self.is_surely_positive(stop - start) else None, stop - start)
+
+    def counting(self, op: For, initial: int, step: Step, times: Affine) -> Counting | None:
+        """Between what lies a number that a loop counts with, where it is tested for leaving a word."""
+        first = self.ranges.form(initial)
+        low, high = first + times * min(step.least, 0), first + times * max(step.most, 0)
+        fits = self.is_surely_positive(low.plus(-LEAST)) and self.is_surely_positive(Affine(GREATEST) - high)
+        if not fits and not self.asked(op, initial, step):
+            return None
+        if fits:
+            return Counting(first, step.least, first, step.most)
+        # What was asked: the first number and all that is added to it are a word.
+        low, high = Affine(LEAST) - times * min(step.least, 0), Affine(GREATEST) - times * max(step.most, 0)
+        return Counting(low, step.least, high, step.most)
+
+    def asked(self, op: For, initial: int, step: Step) -> bool:
+        """Ask before the loop what would be asked in each iteration, where Python can go on before it. False where it cannot."""
+        where = next((k for k in range(len(self.kept) - 1, -1, -1) if type(self.kept[k]) is FrameState), -1)
+        if where < 0 or not step.is_tested or not -1 <= step.least <= step.most <= 1 or has_effect(self.kept[where:], set()):
+            return False
+        state, made = self.kept[where], Emitter(self.program, op.at)
+        assert isinstance(state, FrameState), state
+        times = made.let("span", op.start, op.stop)
+        for name, is_asked in (("add_overflows", step.most > 0), ("subtract_overflows", step.least < 0)):
+            if is_asked:
+                made.emit(Check(made.let("logical_not", made.let(name, initial, times)), state.name, op.at))
+        self.kept[-1:-1] = made.ops
+        return True
+
+    def is_surely_positive(self, form: Affine) -> bool:
+        """Without any assumption."""
+        return not (least := self.ranges.least(form)).factors and least.constant >= 0
+
+    def bounded(self, value: int, counting: Counting | None, times: Affine) -> None:
+        """A number after so many iterations."""
+        if counting is None:
             self.opaque(value)
+        else:
+            low, high = counting.low + times * counting.least, counting.high + times * counting.most
+            self.ranges.atom(value, low, high)
 
     # --- values
 
