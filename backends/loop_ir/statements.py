@@ -14,6 +14,7 @@ from npcompile.backends.loop_ir.c_text import CText, c, joined
 from npcompile.backends.loop_ir.c_values import c_type, extent, handed_over, literal, memory_of, room, taken
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.memory_statements import MemoryStatements
+from npcompile.backends.loop_ir.pins import Needed, needed_results
 from npcompile.backends.loop_ir.target import Ability, Target, Unsupported, assignment, vector_helpers
 from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, inner, results, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
@@ -96,6 +97,7 @@ class Statements(MemoryStatements):
     is_parallel: bool = False  # are the iterations of such a loop being printed?
     ops: list[Op] = field(default_factory=list)  # all of them
     reports: bool = True  # are flags looked at after this?
+    needed: Needed = field(init=False)  # where `reports`
     last_look: Op | None = None  # at flags, in the outermost region: what is behind it is not reported
 
     # --- the unit
@@ -105,6 +107,8 @@ class Statements(MemoryStatements):
             self.last_look = next((op for op in reversed(self.program.body) if isinstance(op, FpCheck)), None)
         self.ops = walk(self.program.body)
         self.reports &= any(type(op) is FpCheck for op in self.ops)
+        if self.reports:
+            self.needed = needed_results(self.program)
         self.params()
         self.region(self.program.body)
         self.undoing()
@@ -258,6 +262,9 @@ class Statements(MemoryStatements):
         self.takers.pop()
         self.line("  }}")
         self.moved(op.args, op.results)
+        if self.reports:
+            for value in self.needed.behind.get(id(op), ()):
+                self.pin(value)
 
     def parallel(self, op: For) -> None:
         number, self.parallels = self.parallels, self.parallels + 1
@@ -355,9 +362,13 @@ class Statements(MemoryStatements):
             read = {value for each in self.flagged for value in uses(each)}
             for each in self.flagged:
                 (result,) = results(each)
-                if result not in read:
-                    self.line("  NPC_PIN({});", self.name(result))
+                if result not in read and result not in self.needed.values:
+                    self.pin(result)
         self.flagged = []
+
+    def pin(self, value: int) -> None:
+        is_integer = self.program.types[value].kind not in FLOATING  # type: ignore[union-attr]
+        self.line("  NPC_PIN_INTEGER({});" if is_integer else "  NPC_PIN({});", self.name(value))
 
     # --- ops without regions
 

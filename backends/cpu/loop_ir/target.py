@@ -44,6 +44,7 @@ NPC_INLINE void npc_clear_flags(void) {{
   if (found & (NPC_INVALID | NPC_DIVIDE | NPC_OVER | NPC_UNDER)) __asm__ volatile("ldmxcsr %0" : : "m"(cleared));
 }}
 #define NPC_PIN(x) __asm__ volatile("" : : "x"(x))
+#define NPC_PIN_INTEGER(x) __asm__ volatile("" : : "g"(x))
 #define NPC_HIDE(x) __asm__("" : "+x"(x))
 #else
 #include <fenv.h>
@@ -51,6 +52,7 @@ enum {{ NPC_INVALID = FE_INVALID, NPC_DIVIDE = FE_DIVBYZERO, NPC_OVER = FE_OVERF
 NPC_INLINE unsigned npc_flags(void) {{ return fetestexcept(FE_ALL_EXCEPT); }}
 NPC_INLINE void npc_clear_flags(void) {{ feclearexcept(FE_ALL_EXCEPT); }}
 #define NPC_PIN(x) __asm__ volatile("" : : "g"(x))
+#define NPC_PIN_INTEGER(x) __asm__ volatile("" : : "g"(x))
 #define NPC_HIDE(x) __asm__("" : "+g"(x))
 #endif
 NPC_INLINE unsigned npc_hardware(npc_i64 errors) {{
