@@ -46,7 +46,8 @@ from npcompile.tensor_core.loop_ir.ops import (
 )
 from npcompile.tensor_core.loop_ir.report import CARRIED, Declined, Report
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
-from npcompile.tensor_core.loop_ir.speculation import definers_of, errors_of, outside_loops, slice_of
+from npcompile.tensor_core.loop_ir.slices import definers_of, outside_loops, slice_of
+from npcompile.tensor_core.loop_ir.speculation import errors_of
 from npcompile.tensor_core.loop_ir.types import BOOL, INT
 
 WORTH = 40_000 * cost.NANOSECOND  # from which a loop runs on threads
@@ -128,7 +129,7 @@ class Parallelizing:
             if axis < 0:
                 raise Declined("a store whose place is not known before")
             form = self.places.form(each.index[axis])
-            needs = slice_of(definers, [each.index[axis]])
+            needs = slice_of(definers, [each.index[axis]], op.args)
             found[each.array, axis, str(sorted(form.factors.items())) + str(form.constant)] = Slice(
                 each.array, axis, each.index[axis], needs
             )

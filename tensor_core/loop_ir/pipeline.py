@@ -11,6 +11,7 @@ from typing import Protocol
 from npcompile.tensor_core.loop_ir.check_hoisting import hoist_checks
 from npcompile.tensor_core.loop_ir.clone import renumber
 from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.forwarding import forward_stores
 from npcompile.tensor_core.loop_ir.fp_status import sink_flag_checks
 from npcompile.tensor_core.loop_ir.joins import join
 from npcompile.tensor_core.loop_ir.licm import hoist_invariants
@@ -50,6 +51,7 @@ PASSES = (
     Pass("value ranges", value_ranges, Stage.STRUCTURED),
     Pass("check hoisting", hoist_checks, Stage.STRUCTURED),
     Pass("floating-point status", sink_flag_checks, Stage.STRUCTURED),
+    Pass("forward stores", forward_stores, Stage.STRUCTURED),
     Pass("parallelize", parallelize, Stage.STRUCTURED),
     Pass("speculate", speculate, Stage.STRUCTURED),
     Pass("vectorize", partial(vectorize, lanes=LANES), Stage.STRUCTURED),

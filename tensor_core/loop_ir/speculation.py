@@ -14,20 +14,17 @@ from npcompile.tensor_core.loop_ir.blocks import BLOCK, Block, in_blocks, prefix
 from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.emit import Emitter
 from npcompile.tensor_core.loop_ir.exactness import SPECULATED, write_only
-from npcompile.tensor_core.loop_ir.forms import all_regions, inner, regions, results, uses, walk
+from npcompile.tensor_core.loop_ir.forms import all_regions, inner, regions, results, walk
 from npcompile.tensor_core.loop_ir.fp_status import strip
-from npcompile.tensor_core.loop_ir.licm import TRAPS
 from npcompile.tensor_core.loop_ir.ops import (
     NOWHERE,
     Again,
     Break,
     Check,
-    Constant,
     For,
     FpCheck,
     FrameState,
     Guard,
-    If,
     Let,
     Load,
     LoopKind,
@@ -38,7 +35,6 @@ from npcompile.tensor_core.loop_ir.ops import (
     Region,
     Scope,
     Scratch,
-    Size,
     Speculate,
     Store,
     While,
@@ -46,6 +42,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 )
 from npcompile.tensor_core.loop_ir.report import Declined, Report
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
+from npcompile.tensor_core.loop_ir.slices import definers_of, outside_loops, slice_of
 from npcompile.tensor_core.loop_ir.types import INT, Kind, Memref, Scalar
 
 
@@ -82,9 +79,9 @@ class Speculation:
             prefix = prefix_of(op)
             if unknown := [each for each in inside if not isinstance(each, (*SPECULATED, FrameState, FpCheck, Check))]:
                 raise Declined(f"{type(unknown[0]).__name__} in the loop")
-            others = not_of_indices(inside)
+            others = not_of_places(inside)
             if any(type(each) is Check and each.condition not in others for each in inside):
-                raise Declined("a check of an index in the loop")
+                raise Declined("a check of the index of a store")
             own = {each.label for each in inside if isinstance(each, Scope | While)}
             if any(isinstance(each, Break | Again) and each.target not in own for each in inside):
                 raise Declined("a way out of the loop")
@@ -115,7 +112,7 @@ class Speculation:
             array = self.program.types[each.array]
             if not isinstance(array, Memref) or each.array in own:
                 raise Declined("a store into other than an array from outside")
-            found.append(Stored(each.array, array.element, each.index, slice_of(definers, each.index)))
+            found.append(Stored(each.array, array.element, each.index, slice_of(definers, each.index, op.args)))
         return found
 
     def buffers(self, loop: Loop) -> list[int]:
@@ -143,10 +140,11 @@ class Loop:
     errors: int
 
 
-def not_of_indices(inside: list[Op]) -> set[int]:
-    """What ops of the loop find out, but for whether an index is inside: where a store stands after that, its place may be
-    outside otherwise. What was found before the loop may be of an index."""
-    return {each.result for each in inside if type(each) is Let and each.op != "is_index"}
+def not_of_places(inside: list[Op]) -> set[int]:
+    """What ops of the loop find out, but for whether a store's index is inside: its place may be outside otherwise. What was
+    found before the loop may be of such an index."""
+    places = {value for each in inside if type(each) is Store for value in each.index}
+    return {each.result for each in inside if type(each) is Let and (each.op != "is_index" or each.args[0] not in places)}
 
 
 def errors_of(inside: Region) -> int:
@@ -155,36 +153,6 @@ def errors_of(inside: Region) -> int:
     if len(found) > 1:
         raise Declined("looks at flags that report different errors")
     return found.pop() if found else 0
-
-
-def outside_loops(region: Region) -> list[Op]:
-    """What runs once in an iteration, or not at all."""
-    found: list[Op] = []
-    for op in region:
-        found.append(op)
-        if type(op) is If:
-            found += [each for part in regions(op) for each in outside_loops(part)]
-    return found
-
-
-def definers_of(ops: list[Op]) -> dict[int, tuple[int, Op]]:
-    """Values -> the ops that define them, and where these stand."""
-    return {value: (k, op) for k, op in enumerate(ops) for value in results(op)}
-
-
-def slice_of(definers: dict[int, tuple[int, Op]], values: list[int]) -> Region:
-    """The ops that compute these values. They may run where a branch would not be taken: places are inside arrays whether it is
-    or not, as no Check asks."""
-    pending, found = list(values), dict[int, Op]()
-    while pending:
-        where, each = definers.get(pending.pop(), (-1, None))
-        if each is None or where in found:
-            continue
-        if not isinstance(each, Let | Constant | Size) or type(each) is Let and each.op in TRAPS:
-            raise Declined("a store at an index that is read from memory, or divided for")
-        found[where] = each
-        pending += uses(each)
-    return [found[where] for where in sorted(found)]
 
 
 @dataclass(slots=True)

@@ -152,7 +152,7 @@ def test_vectors_are_exact(function: FunctionType, makes: list[Callable[[], tupl
 @pytest.mark.parametrize(
     ("function", "arguments", "reason"),
     [
-        (prefix, (numbers(20),), "iterations that need what others store"),
+        (prefix, (numbers(20),), "iterations that need what others computed"),
         (backwards, (numbers(20),), "iterations that need what others store"),
         (raised_to, (numbers(20), 2.0), "less of vectors"),
         (total, (numbers(20), numbers(20)), "iterations that need what others computed"),
@@ -202,9 +202,26 @@ def test_signals_are_looked_for_once_for_a_block(without: str, looks: int) -> No
     assert ("signals" in ran) != bool(without)
 
 
+def gathered(x, k, out):
+    for i in range(k.size):
+        out[i] = x[k[i]] * 2.0
+
+
+def test_a_check_of_what_is_loaded_gives_a_block_up() -> None:
+    x, k = numbers(9), np.arange(9).repeat(70) % 9 - 4
+    program, ran = optimized(gathered, (x, k, np.zeros(k.size)))
+    assert ran["speculate"].fired
+    loop = compile_program(program)
+    for places in (k, with_(k.copy(), 600, 9), with_(k.copy(), 3, -10)):
+        for last in (numbers(k.size), numbers(620)):
+            arguments = (with_(x.copy(), 5, LARGE) if places is k else x, places, last)
+            for call in (interpreted(gathered, program), compiled(gathered, loop)):
+                assert happened(call, arguments).same(happened(gathered, arguments))
+
+
 def test_stores_at_indices_from_memory_are_not_undone() -> None:
     _, ran = optimized(histogram, (numbers(9), np.arange(9), np.zeros(9)))
-    assert not ran["speculate"].fired and "a check of an index in the loop" in {each.reason for each in ran["speculate"].said}
+    assert not ran["speculate"].fired and "a check of the index of a store" in {each.reason for each in ran["speculate"].said}
 
 
 @pytest.mark.parametrize("offset", [-3, -1, 0, 1, 2, 25])

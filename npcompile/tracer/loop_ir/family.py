@@ -112,6 +112,8 @@ def one_by_one(program: Program, ran: Sequence[Ran]) -> Iterator[str]:
     for x in (x for each in ran if each.name == "vectorize" for x in each.said):
         said.setdefault(x.at, []).append(x.reason)
     loops = [op for op in walk(program.body) if isinstance(op, For)]
+    for x in (x for each in ran if each.name == "forward stores" for x in each.said if not x.reason):
+        yield f"the loop at line {x.at.line}: iterations that need what others store"  # several rows at once are quicker
     innermost = {op.at for op in loops if not any(isinstance(each, For) for each in walk(op.body))}
     for at in innermost & said.keys():
         if not {"", CARRIED} & {*said[at]}:
