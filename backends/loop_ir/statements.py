@@ -256,15 +256,24 @@ class Statements(MemoryStatements):
             return
         self.moved(op.initial, op.args)
         index, start, stop = map(self.name, (op.index, op.start, op.stop))
+        is_for_target = op.kind is LoopKind.SIMD and not self.has_vectors(op)
+        if is_for_target:
+            self.line("  NPC_INDEPENDENT")
         self.line("  for ({} = {}; {} < {}; ++{}) {{", index, start, index, stop, index)
         self.takers.append(op.args)
+        before, self.reports = self.reports, self.reports and not is_for_target  # what it computes is stored: nothing is pinned
         self.region(op.body)
+        self.reports = before
         self.takers.pop()
         self.line("  }}")
         self.moved(op.args, op.results)
         if self.reports:
             for value in self.needed.behind.get(id(op), ()):
                 self.pin(value)
+
+    def has_vectors(self, op: For) -> bool:
+        kinds = (self.program.types[value] for each in walk(op.body) for value in results(each))
+        return any(isinstance(kind, Scalar) and kind.lanes > 1 for kind in kinds)
 
     def parallel(self, op: For) -> None:
         number, self.parallels = self.parallels, self.parallels + 1

@@ -13,6 +13,7 @@ from npcompile.tensor_core.loop_ir.clone import renumber
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.forwarding import forward_stores
 from npcompile.tensor_core.loop_ir.fp_status import sink_flag_checks
+from npcompile.tensor_core.loop_ir.if_conversion import convert_ifs
 from npcompile.tensor_core.loop_ir.joins import join
 from npcompile.tensor_core.loop_ir.licm import hoist_invariants
 from npcompile.tensor_core.loop_ir.ops import Program
@@ -54,10 +55,11 @@ PASSES = (
     Pass("forward stores", forward_stores, Stage.STRUCTURED),
     Pass("parallelize", parallelize, Stage.STRUCTURED),
     Pass("speculate", speculate, Stage.STRUCTURED),
+    Pass("if-conversion", convert_ifs, Stage.STRUCTURED),
     Pass("vectorize", partial(vectorize, lanes=LANES), Stage.STRUCTURED),
     Pass("signals", look_less_often, Stage.STRUCTURED),
 )
-SCALAR_PASSES = PASSES[:-4]  # for a target without threads and vectors, which looks at no flags
+SCALAR_PASSES = PASSES[:-5]  # for a target without threads and vectors, which looks at no flags
 
 
 @dataclass(frozen=True, slots=True)

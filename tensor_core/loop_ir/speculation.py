@@ -103,7 +103,7 @@ class Speculation:
         each_time = outside_loops(op.body)
         definers, known = definers_of(each_time), set(map(id, each_time))
         own = {value for each in (op, *inside) for value in (*results(each), *inner(each))}
-        found = []
+        found: dict[tuple[int, ...], Stored] = {}  # arms may store at the same place
         for each in inside:
             if type(each) is not Store or each.array in self.only_written:
                 continue
@@ -112,8 +112,10 @@ class Speculation:
             array = self.program.types[each.array]
             if not isinstance(array, Memref) or each.array in own:
                 raise Declined("a store into other than an array from outside")
-            found.append(Stored(each.array, array.element, each.index, slice_of(definers, each.index, op.args)))
-        return found
+            place = (each.array, *each.index)
+            if place not in found:
+                found[place] = Stored(each.array, array.element, each.index, slice_of(definers, each.index, op.args))
+        return list(found.values())
 
     def buffers(self, loop: Loop) -> list[int]:
         kinds = [Memref(each.element, 1, True, True, True) for each in loop.stores]

@@ -151,10 +151,10 @@ class ValueRanges:
             self.ranges.atom(value, *WORD)
 
     def inside(self, region: Region) -> None:
-        """A region: what Checks in it have shown is known in it alone."""
-        known = set(self.true)
+        """A region: what Checks in it have shown is known in it alone, and its sizes are values there."""
+        known, sizes = set(self.true), dict(self.sizes)
         self.region(region)
-        self.true = known
+        self.true, self.sizes = known, sizes
 
     def loop(self, op: For) -> None:
         # A span is stop - start where its loop's body runs: an empty loop's does not.
@@ -215,7 +215,9 @@ class ValueRanges:
         if (array, axis) in self.sizes:
             self.ranges.forms[result] = self.sizes[array, axis]
         else:
-            self.ranges.atom(result, Affine(0), Affine(MOST_ELEMENTS if isinstance(kind, Memref) else GREATEST))
+            form = self.ranges.atom(result, Affine(0), Affine(MOST_ELEMENTS if isinstance(kind, Memref) else GREATEST))
+            if isinstance(kind, Memref):
+                self.sizes[array, axis] = form  # an array keeps its sizes: the next time that one is asked for, it is this
 
     def integer(self, op: Let) -> None:
         a, *rest = (self.ranges.form(arg) for arg in op.args)

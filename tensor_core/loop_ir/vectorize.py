@@ -7,14 +7,15 @@ are vectors; where there is an inner loop, so many vectors that one waits while 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
 from npcompile.tensor_core.loop_ir.affine import Ranges
 from npcompile.tensor_core.loop_ir.clone import Cloner
+from npcompile.tensor_core.loop_ir.cost import ARITHMETIC, own_cost
 from npcompile.tensor_core.loop_ir.dependence import Fresh, along, fresh_of, pairs_apart, places_of
 from npcompile.tensor_core.loop_ir.emit import Emitter
-from npcompile.tensor_core.loop_ir.forms import regions, walk
+from npcompile.tensor_core.loop_ir.forms import regions, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Constant,
     For,
@@ -36,6 +37,7 @@ from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.types import F32, F64, INT, Kind, Memref, Scalar
 
 ROWS = {"add", "subtract", "multiply", "divide", "negative", "absolute", "sqrt"}  # what is computed lane by lane as one by one
+ANY = frozenset(Kind)
 WIDTHS = (8, 2)  # vectors side by side, where an iteration is a loop that adds up
 
 
@@ -71,21 +73,51 @@ class Vectorizing:
         try:
             if op.args:
                 raise Declined(CARRIED)
-            analysis = Lanes(self.program, op, self.places)
-            analysis.run()
+            strips = self.strips(op)
             apart = pairs_apart(op, self.program, self.places, self.fresh)
         except Declined as error:
             self.report.decline(op.at, error.reason)
             return None
         self.report.fire(op.at)
-        made = Emitter(self.program, op.at)
         if not apart:
-            return [*self.strips(op, analysis).ops]
+            return strips()
+        made = Emitter(self.program, op.at)
         condition = made.all_of([made.disjoint(*pair) for pair in apart])
-        fast = self.strips(op, analysis).ops
-        return [*made.ops, If(condition, [*fast, Yield([], op.at)], [op, Yield([], op.at)], [], op.at)]
+        return [*made.ops, If(condition, [*strips(), Yield([], op.at)], [op, Yield([], op.at)], [], op.at)]
 
-    def strips(self, op: For, analysis: Lanes) -> Emitter:
+    def strips(self, op: For) -> Callable[[], Region]:
+        """What makes vectors of a loop. Raises Declined."""
+        analysis = Lanes(self.program, op, self.places)
+        try:
+            analysis.run()
+        except Declined:
+            if not self.is_for_target(op, analysis):
+                raise
+            return lambda: self.left_to_target(op)
+        return lambda: self.in_lanes(op, analysis)
+
+    def is_for_target(self, op: For, analysis: Lanes) -> bool:
+        """Is it a straight line of cheap ops that the target's compiler makes vectors of: choices, or numbers of other kinds?
+
+        Each result is read, so a store waits for it, and no flag is set after the loop.
+        """
+        read = {value for each in op.body for value in uses(each)}
+        for each in op.body:
+            if not isinstance(each, Let | Constant | Size | Load | Store | Yield):
+                return False
+            if type(each) is Let and (own_cost(each) > ARITHMETIC or each.result not in read):
+                return False
+        try:
+            return all([analysis.element(x.array, x.index, ANY) for x in op.body if isinstance(x, Load | Store)])
+        except Declined:
+            return False
+
+    def left_to_target(self, op: For) -> Region:
+        made = Cloner(self.program, self.program).op(op)
+        assert isinstance(made, For), made
+        return [replace(made, kind=LoopKind.SIMD)]
+
+    def in_lanes(self, op: For, analysis: Lanes) -> Region:
         """Loops over wide strips, over strips of one vector, and over what is left."""
         made = Emitter(self.program, op.at)
         strips = Strips(self.program, self.lanes, analysis, made, made.constant(0))
@@ -97,7 +129,7 @@ class Vectorizing:
         else:
             strips.rest(strips.whole(start, op.stop, 1))
         drop_unused(self.program, made.ops)
-        return made
+        return made.ops
 
 
 def may_run_twice(op: For) -> bool:
@@ -237,7 +269,7 @@ class Lanes:
     def is_sum(self, value: int) -> bool:
         return self.places.form(value).factors.get(value) is None
 
-    def element(self, array: int, index: list[int]) -> bool:
+    def element(self, array: int, index: list[int], kinds: Container[Kind] = (Kind.F32, Kind.F64)) -> bool:
         """Is it another element in each lane?"""
         if any(map(self.is_vector, index)):
             raise Declined("an index that is read from memory")
@@ -250,7 +282,7 @@ class Lanes:
             or any(map(self.counts, rest))
             or not isinstance(kind, Memref)
             or not kind.contiguous
-            or kind.element not in (Kind.F32, Kind.F64)
+            or kind.element not in kinds
         ):
             raise Declined("elements that are not side by side in memory")
         return True

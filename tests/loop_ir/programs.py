@@ -64,6 +64,17 @@ def diffuse(a, b, steps):
     return a
 
 
+def limited(x, most, out):
+    s = 0.0
+    for i in range(x.size):
+        if x[i] > most:
+            s += x[i] - most
+            out[i] = most
+        else:
+            out[i] = x[i]
+    return s
+
+
 def roots(x, out):
     failed = 0
     for i in range(x.size):
@@ -159,6 +170,15 @@ CASES = [
             lambda: (numbers(1), numbers(1, seed=1), 3),
             lambda: (numbers(8), numbers(5, seed=1), 2),  # b[5] raises, inside the `with`
             lambda: (with_(numbers(8), 3, np.inf), -numbers(8), 4),  # inf - inf is invalid, which is ignored
+        ],
+    ),
+    Case(
+        limited,
+        [
+            lambda: (numbers(9), 1.0, np.zeros(9)),
+            lambda: (numbers(9), 1.0, np.zeros(4)),  # out[4] raises after four writes
+            lambda: (with_(with_(numbers(9), 2, np.nan), 5, np.inf), 1.0, np.zeros(9)),
+            lambda: (with_(with_(numbers(9), 2, LARGE), 6, LARGE), 1.0, np.zeros(9)),  # the sum overflows
         ],
     ),
     Case(

@@ -72,7 +72,7 @@ def histogram(x, k, out):
 
 def positions(x):
     for i in range(x.size):
-        x[i] = i * 2.0
+        x[i] = np.sin(i * 2.0)
 
 
 def eliminate(a):
@@ -87,7 +87,7 @@ def eliminate(a):
 def raised_to(x, least):
     for i in range(x.size):
         if x[i] * 2.0 < least:
-            x[i] = x[i] + least
+            x[i] = x[i] / least
 
 
 def total(x, w):

@@ -31,6 +31,13 @@ struct npc_frame {{
 #define NPC_UNLIKELY(c) __builtin_expect(!!(c), 0)
 /* Does NumPy report one of these errors, which happened? Of programs whose callers do not know its state. */
 #define NPC_REPORTED(errors) (rt->report(errors, 0, 0) && (rt->pardon(), 1))
+/* Before a loop whose iterations do not see each other. */
+#ifdef __clang__
+#define NPC_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#pragma GCC optimize("no-split-paths") /* of a number that is chosen it makes a jump, and doubles what follows */
+#define NPC_INDEPENDENT _Pragma("GCC ivdep")
+#endif
 #define NPC_NAN __builtin_nan("")
 #define NPC_INFINITY __builtin_inf()
 {libm.DECLARATIONS}{SHARED_HELPERS}{libm.HELPERS}
