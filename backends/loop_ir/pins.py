@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from npcompile.tensor_core.loop_ir.forms import INNER, REGIONS, RESULTS, regions, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
@@ -35,8 +36,11 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.rows import sets_flags
-from npcompile.tensor_core.loop_ir.types import Scalar
+from npcompile.tensor_core.loop_ir.types import FLOATING, Scalar
 
+Key: TypeAlias = tuple[str | int, ...]
+# Arithmetic, and with which constants it may be what it is computed of.
+NEUTRAL = {"add": (0,), "subtract": (0,), "multiply": (0, 1, -1), "divide": (0, 1, -1)}
 LOOKS = frozenset((FpCheck, FpClear, Speculate, Cfg))
 
 
@@ -80,6 +84,8 @@ class Needed:
     scratch: set[int]
     definers: dict[int, Op]
     values: set[int] = field(default_factory=set)  # of ops that may set flags: computed without a pin
+    texts: dict[int, int] = field(default_factory=dict)  # by value
+    numbers: dict[Key, int] = field(default_factory=dict)
     looking: set[int] = field(default_factory=set)  # ids of ops with looks at flags
     in_some_arm: set[int] = field(default_factory=set)  # what is needed where it is taken
     behind: dict[int, list[int]] = field(default_factory=dict)  # by id of a For: its results that are pinned
@@ -101,6 +107,10 @@ class Needed:
                     needed.update(op.args)
                 case Call():
                     needed.update(uses(op))
+                case Let(result, "choose", [condition, one, other]) if result in needed:
+                    needed.update((one, other))  # what an iteration chooses of: passes leave alone what one arm alone reads
+                    if self.differ(one, other):
+                        needed.add(condition)
                 case Let() | Load() if op.result in needed:
                     needed.update(uses(op))
                 case If():
@@ -131,22 +141,38 @@ class Needed:
         return type(op) is Store and op.array not in self.scratch and stores.stays(op)
 
     def differ(self, one: int, other: int) -> bool:
-        """May no compiler find out that two values are the same?"""
-        a, b = self.definers.get(one), self.definers.get(other)
-        if one == other or a is None and b is None or text_of(a) == text_of(b):
+        """May no compiler find out that two values are the same? `y * 1` is `y`, and sums of integers have many forms."""
+        ops = [op for value in (one, other) if (op := self.definers.get(value)) is not None]
+        lets = [op for op in ops if isinstance(op, Let)]
+        if not ops or not all(isinstance(op, Let | Load | Constant) for op in ops) or self.text(one) == self.text(other):
             return False
-        return self.is_itself(a) and self.is_itself(b)
+        kinds = [self.program.types[op.result] for op in lets]
+        if len(lets) == 2 and not all(isinstance(kind, Scalar) and kind.kind in FLOATING for kind in kinds):
+            return False
+        return all(op.op in NEUTRAL and not any(self.is_one_of(arg, NEUTRAL[op.op]) for arg in op.args) for op in lets)
 
-    def is_itself(self, op: Op | None) -> bool:
-        """Is it a number that is another one for sure than that it is made of? `y * 1` is `y`."""
-        if isinstance(op, Let):
-            return op.op in ("add", "subtract") and any(map(self.is_number, op.args))
-        return isinstance(op, Load | Constant | None)
-
-    def is_number(self, value: int) -> bool:
-        """Is it a constant other than 0?"""
+    def is_one_of(self, value: int, numbers: tuple[int, ...]) -> bool:
         op = self.definers.get(value)
-        return isinstance(op, Constant) and bool(op.value)
+        return isinstance(op, Constant) and op.value in numbers
+
+    def text(self, value: int) -> int:
+        """The number of what a value is computed of: equal ones are equal numbers."""
+        found = self.texts.get(value)
+        if found is None:
+            key = self.key(value, self.definers.get(value))
+            found = self.texts[value] = self.numbers.setdefault(key, len(self.numbers))
+        return found
+
+    def key(self, value: int, op: Op | None) -> Key:
+        match op:
+            case Let(_, name, args):
+                texts = [self.text(arg) for arg in args]
+                return (name, *(sorted(texts) if name in ("add", "multiply") else texts))
+            case Load(_, array, index):
+                return ("load", array, *map(self.text, index))
+            case Constant(_, number):
+                return ("constant", repr(number))
+        return ("value", value)
 
     def loop(self, op: For, needed: set[int]) -> None:
         """What is handed on counts as needed where the end of the loop, and each iteration from its beginning, needs it."""
@@ -176,15 +202,3 @@ def with_looks(region: Region, found: set[int]) -> bool:
             found.add(id(op))
             any_here = True
     return any_here
-
-
-def text_of(op: Op | None) -> tuple[object, ...]:
-    """What an op computes, without its result."""
-    match op:
-        case Let(_, name, args):
-            return (name, *args)
-        case Load(_, array, index):
-            return ("load", array, *index)
-        case Constant(_, value):
-            return ("constant", value)
-    return ()

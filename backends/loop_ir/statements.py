@@ -261,9 +261,7 @@ class Statements(MemoryStatements):
             self.line("  NPC_INDEPENDENT")
         self.line("  for ({} = {}; {} < {}; ++{}) {{", index, start, index, stop, index)
         self.takers.append(op.args)
-        before, self.reports = self.reports, self.reports and not is_for_target  # what it computes is stored: nothing is pinned
         self.region(op.body)
-        self.reports = before
         self.takers.pop()
         self.line("  }}")
         self.moved(op.args, op.results)

@@ -2,8 +2,9 @@
 
 A branch that goes now here, now there costs more than a few additions, and lanes have no branches. Arms that compute cheap
 numbers, without a division or a function, run both. Of what they store, the chosen number is stored, or what stood there. Where
-one arm adds to a number that the other leaves alone, -0.0 is added instead: it changes no number and no flag, and the sum does not
-wait for the choice. The loop may look at flags after its iterations, not in them: an arm that is not taken may set some.
+one arm adds to a number that the other leaves alone, -0.0 is added instead: it changes no number and no flag, and the sum does
+not wait for the choice. The loop may look at flags after its iterations, not in them: an arm that is not taken may set some. What
+is computed before the choice and read in an arm alone must set them, though, so such arms stay.
 
 What stands in an arm without a Check is inside its array whether the arm is taken or not: value_ranges learns nothing of choices.
 """
@@ -41,6 +42,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.report import Report
+from npcompile.tensor_core.loop_ir.rows import sets_flags
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.states import Literal
 from npcompile.tensor_core.loop_ir.types import FLOATING, INTEGERS, TRUTHS, Kind, Memref, Scalar, Type
@@ -90,7 +92,7 @@ class Converting:
 
     def loop(self, op: For) -> Region:
         """Convert what can be. Ops that are the same in each iteration now, to stand before it."""
-        body = Body(self.program, op, places_of(op), waiting(op))
+        body = Body(self.program, op, places_of(op), waiting(op), read_in_arms(self.program, op.body))
         made = body.region(op.body, {})
         if not body.converted:
             return []
@@ -122,6 +124,18 @@ def waiting(loop: For) -> set[int]:
     return found
 
 
+def read_in_arms(program: Program, body: Region) -> set[int]:
+    """What is computed outside arms, may set a flag, and is read in arms alone."""
+    found: set[int] = set()
+    for region in all_regions(body):
+        read: set[int] = set()
+        for op in region:
+            read.update([op.condition] if isinstance(op, If) else uses(op))
+        flagged = {op.result for op in region if isinstance(op, Let) and sets_flags(op.op, program.types[op.result])}
+        found |= flagged - read
+    return found
+
+
 @dataclass(slots=True)
 class Body:
     """One iteration, whose choices become straight lines from the innermost outward. Equal ops in a line are one."""
@@ -130,6 +144,7 @@ class Body:
     loop: For
     unknown: set[int]  # what may be anything in an iteration
     waiting: set[int]
+    in_arms: set[int]  # what an arm alone reads, and sets flags where none does
     new: dict[int, int] = field(default_factory=dict)
     converted: int = 0
 
@@ -189,6 +204,11 @@ class Body:
             return None
         if op.condition in self.waiting and any(arm.stores for arm in arms):
             return None  # the next iteration would wait for the choice: a processor guesses it
+        if any(
+            not self.in_arms.isdisjoint((*arm.values, *(v for x in (*arm.computed, *arm.stores) for v in uses(x))))
+            for arm in arms
+        ):
+            return None  # a compiler might compute it only where it is chosen
         choice = Choice(op, *arms)
         if not choice.stores_alike and not self.may_store_again([*arms[0].stores, *arms[1].stores]):
             return None

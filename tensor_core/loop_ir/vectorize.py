@@ -108,7 +108,7 @@ class Vectorizing:
             if type(each) is Let and (own_cost(each) > ARITHMETIC or each.result not in read):
                 return False
         try:
-            return all([analysis.element(x.array, x.index, ANY) for x in op.body if isinstance(x, Load | Store)])
+            return all(analysis.element(x.array, x.index, ANY) for x in op.body if isinstance(x, Load | Store))
         except Declined:
             return False
 

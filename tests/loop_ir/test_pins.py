@@ -172,7 +172,7 @@ def test_what_decides_or_is_stored_needs_no_pin(function: FunctionType) -> None:
     assert pinned(function) == []
 
 
-MAY_BE_DROPPED = [last, unused, stored_twice, same_in_both_arms, same_stores, in_one_arm, times_one, not_taken]
+MAY_BE_DROPPED = [last, unused, stored_twice, same_in_both_arms, same_stores, in_one_arm, times_one]
 
 
 @pytest.mark.parametrize("function", MAY_BE_DROPPED)
