@@ -194,8 +194,8 @@ def assignment(target: Target, row: str, kinds: list[Scalar], line: int) -> str:
 @cache
 def assignment_of(target: Target, row: str, lanes: int, *kinds: Kind) -> str | None:
     common = promoted(*kinds)
-    suffix = NUMPYS.get(common, common).value if common is not None else ""
-    texts = (table.get(name) for table in (target.primitives, PRIMITIVES) for name in (f"{row}.{suffix}", row))
+    own, suffix = (common.value, NUMPYS.get(common, common).value) if common is not None else ("", "")
+    texts = (table.get(name) for table in (target.primitives, PRIMITIVES) for name in (f"{row}.{own}", f"{row}.{suffix}", row))
     template = next((text for text in texts if text is not None), None)
     if lanes != 1 and row not in VECTOR_OPERATORS:
         template = f"npc_{row}_{suffix}x{lanes}({', '.join(['{}'] * len(kinds))})" if row in LANE_BY_LANE else None

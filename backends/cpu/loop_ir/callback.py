@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npcompile.backends.cpu.loader import load
+from npcompile.backends.cpu.loop_ir.functions import definitions
 from npcompile.backends.cpu.loop_ir.target import CPU, KINDS
 from npcompile.backends.errors import CompilerError, NoCompiler
 from npcompile.backends.loop_ir.c_text import CText, c, joined, unit
@@ -43,9 +44,9 @@ def compile_callback(program: Program, parameters: Sequence[Parameter], result: 
     Raises Unsupported: where an op has no text, with the user's line, and where there is no compiler.
     """
     lines, ways = print_function(program, CPU)
-    text = unit([*lines, *Printed(program, parameters, result, ways).lines()])
-    source = text + f"/* {MADE[text]} */\n"
     try:
+        text = definitions(program) + unit([*lines, *Printed(program, parameters, result, ways).lines()])
+        source = text + f"/* {MADE[text]} */\n"
         loaded = load(source, [DTYPES[kind] for kind in KINDS])
     except (NoCompiler, CompilerError) as error:
         raise Unsupported(str(error), 0) from error

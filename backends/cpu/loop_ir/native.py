@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loop_ir.entry import boxed, object_of
+from npcompile.backends.cpu.loop_ir.functions import definitions
 from npcompile.backends.cpu.loop_ir.target import CPU, KINDS, PATIENCE
 from npcompile.backends.errors import CompilerError, NoCompiler
 from npcompile.backends.loop_ir.c_text import CText, c, joined, unit
@@ -58,8 +59,8 @@ def compile_native(program: Program, arguments: Sequence[Taken], made: Sequence[
     Raises Unsupported: where an op has no text, with the user's line, and where there is no compiler.
     """
     lines, ways = print_function(program, CPU)
-    source = unit([*lines, *Entry(program, arguments, made, ways).lines()])
     try:
+        source = definitions(program) + unit([*lines, *Entry(program, arguments, made, ways).lines()])
         loaded = load(source, [DTYPES[kind] for kind in DTYPE_OF])
     except (NoCompiler, CompilerError) as error:
         raise Unsupported(str(error), 0) from error

@@ -8,6 +8,7 @@ from typing import Any
 
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loop_ir.entry import entry_lines
+from npcompile.backends.cpu.loop_ir.functions import definitions
 from npcompile.backends.cpu.loop_ir.target import CPU, KINDS, PATIENCE
 from npcompile.backends.likeness import as_array
 from npcompile.backends.loop_ir.c_text import unit
@@ -75,7 +76,8 @@ class CompiledLoop:
 def unit_of(program: Program) -> Resuming:
     """The C of a program. Raises Unsupported with the user's line."""
     lines, ways = print_function(program, CPU)
-    source = unit([*lines, *entry_lines(program, ways, written_params(program, len(program.params)))])
+    entry = entry_lines(program, ways, written_params(program, len(program.params)))
+    source = definitions(program) + unit([*lines, *entry])
     return Resuming(source, lambda: load(source, [DTYPES[kind] for kind in KINDS]), ways)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from npcompile.backends.cpu.loop_ir import functions
 from npcompile.backends.loop_ir import libm
 from npcompile.backends.loop_ir.target import C_TYPES, SHARED_HELPERS, Ability, Target, of_words
 from npcompile.tensor_core.loop_ir.types import DTYPES
@@ -200,4 +201,4 @@ QUIET: Final = {
     for row in ("less", "less_equal", "greater", "greater_equal")
     for kind in ("f32", "f64")
 }
-CPU: Final = Target("the CPU", HELPERS, FUNCTION, QUIET, True, frozenset(Ability))
+CPU: Final = Target("the CPU", HELPERS, FUNCTION, {**functions.TEXTS, **QUIET}, True, frozenset(Ability))
