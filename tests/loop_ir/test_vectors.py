@@ -72,7 +72,7 @@ def histogram(x, k, out):
 
 def positions(x):
     for i in range(x.size):
-        x[i] = np.sin(i * 2.0)
+        x[i] = np.sqrt(i * 2.0)
 
 
 def eliminate(a):
