@@ -27,6 +27,7 @@ from npcompile.tensor_core.loop_ir.structure import structure
 from npcompile.tensor_core.loop_ir.value_ranges import value_ranges
 from npcompile.tensor_core.loop_ir.vectorize import vectorize
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
+from npcompile.tensor_core.loop_ir.wavefront import skew_rows
 
 
 class Transform(Protocol):
@@ -52,6 +53,7 @@ PASSES = (
     Pass("value ranges", value_ranges, Stage.STRUCTURED),
     Pass("check hoisting", hoist_checks, Stage.STRUCTURED),
     Pass("floating-point status", sink_flag_checks, Stage.STRUCTURED),
+    Pass("wavefront", skew_rows, Stage.STRUCTURED),
     Pass("forward stores", forward_stores, Stage.STRUCTURED),
     Pass("parallelize", parallelize, Stage.STRUCTURED),
     Pass("speculate", speculate, Stage.STRUCTURED),
@@ -59,7 +61,7 @@ PASSES = (
     Pass("vectorize", partial(vectorize, lanes=LANES), Stage.STRUCTURED),
     Pass("signals", look_less_often, Stage.STRUCTURED),
 )
-SCALAR_PASSES = PASSES[:-5]  # for a target without threads and vectors, which looks at no flags
+SCALAR_PASSES = PASSES[:8]  # for a target without threads and vectors, which looks at no flags
 
 
 @dataclass(frozen=True, slots=True)
