@@ -259,6 +259,8 @@ class Statements(MemoryStatements):
         is_for_target = op.kind is LoopKind.SIMD and not self.has_vectors(op)
         if is_for_target:
             self.line("  NPC_INDEPENDENT")
+        elif op.args and not any(REGIONS.get(type(each)) for each in op.body):
+            self.line("  NPC_STRAIGHT")
         self.line("  for ({} = {}; {} < {}; ++{}) {{", index, start, index, stop, index)
         self.takers.append(op.args)
         self.region(op.body)

@@ -260,6 +260,8 @@ class Body:
         first, second = choice.then.last_step(one), choice.orelse.last_step(other)
         if first is not None and second is not None and self.form_of(first) == self.form_of(second):
             return Sum(first.op, first.args[0], False, first.args[1], second.args[1], (one, other))
+        if choice.op.condition in self.waiting:
+            return None  # the sum would wait for the choice; so it is computed beside it
         for op, base, is_first in ((first, other, True), (second, one, False)):
             if op is not None and base in op.args and (op.args[0] == base or op.op == "add"):
                 is_last = op.args[0] != base

@@ -42,6 +42,44 @@ def decay(y, n, h):
     return y
 
 
+def clipped(x, most, out):
+    for i in range(x.size):
+        if x[i] > most:
+            out[i] = most
+        elif x[i] < -most:
+            out[i] = -most
+        else:
+            out[i] = x[i] * 0.5
+
+
+def unequal_steps(x, a, out):
+    s = x[0]
+    for i in range(x.size):
+        d = x[i] - s
+        if d > 0.0:
+            s = s + a * d
+        else:
+            s = s + 0.1 * d
+        out[i] = s
+    return s
+
+
+def greatest(x):
+    best = x[0]
+    for i in range(1, x.size):
+        best = max(best, x[i])
+    return best
+
+
+def of_those_above(x, least):
+    s = 0.0
+    for i in range(x.size):
+        if x[i] <= least:
+            continue
+        s += x[i] * x[i]
+    return s
+
+
 def scaled_by(x, out):
     """Reads a name from outside."""
     for i in range(len(x)):
@@ -68,6 +106,15 @@ PROGRAMS: dict[str, tuple[FunctionType, Callable[[], Arguments]]] = {
     "strided": (both, lambda: (numbers(40, 60)[::-1, 3], 0.5)),
     "nothing returned": (scaled, lambda: (numbers(1000), 0.5)),
     "float32": (scaled, lambda: (numbers(1000).astype(np.float32), np.float32(0.5))),
+    "choices": (clipped, lambda: (numbers(1500) * 3.0, 2.0, np.zeros(1500))),
+    "choices, out is too short": (clipped, lambda: (numbers(50), 0.7, np.zeros(20))),
+    "choices, infinite": (clipped, lambda: (with_(with_(-numbers(1500), 900, -np.inf), 3, np.nan), 0.7, np.zeros(1500))),
+    "steps": (unequal_steps, lambda: (numbers(1500), 0.5, np.zeros(1500))),
+    "steps, out is too short": (unequal_steps, lambda: (numbers(50), 0.5, np.zeros(20))),
+    "steps, overflow": (unequal_steps, lambda: (with_(with_(numbers(900), 600, 1.7e308), 601, -1.7e308), 0.5, np.zeros(900))),
+    "not a number": (greatest, lambda: (with_(numbers(1500), 900, np.nan),)),
+    "some are added": (of_those_above, lambda: (numbers(1500), 1.0)),
+    "some are added, an arm overflows": (of_those_above, lambda: (with_(numbers(1500), 900, -1.7e308), 1.0)),
     "a name from outside": (scaled_by, lambda: (numbers(64) ** 2, np.zeros(64))),
 }
 
@@ -251,10 +298,51 @@ def sums(x, out):
         out[i] = s
 
 
+def roots_of_some(x, out):
+    for i in range(x.size):
+        if x[i] > 1.0:
+            out[i] = np.sqrt(x[i])
+
+
+def some_stored(x, out):
+    for i in range(x.size):
+        if x[i] > 1.0:
+            out[i] = x[i]
+
+
+def greatest_of_rows(x, out):
+    for i in range(x.shape[0]):
+        best = x[i, 0]
+        for j in range(x.shape[1]):
+            if x[i, j] > best:
+                best = x[i, j]
+        out[i] = best
+
+
+def greatest_of_all(x):
+    best = 0.0
+    for i in range(x.size):
+        if x[i] > best:
+            best = x[i]
+    return best
+
+
+def listed(x):
+    found = []
+    for i in range(x.size):
+        found.append(x[i] * 2.0)
+    return found
+
+
 @pytest.mark.parametrize(
     ("function", "arguments", "reason"),
     [
-        (sorted_by_insertion, (numbers(40),), "choice in an iteration"),
+        (sorted_by_insertion, (numbers(40),), "does not count"),
+        (roots_of_some, (numbers(40), np.zeros(40)), "takes long to compute"),
+        (some_stored, (numbers(40), np.zeros(40)), "a store of some iterations"),
+        (greatest_of_rows, (numbers(40, 40), np.zeros(40)), "inner loop that adds up"),
+        (greatest_of_all, (numbers(40),), "between Python's number and NumPy's"),
+        (listed, (numbers(40),), "a list that grows"),
         (counted, (numbers(40),), "integers go from one iteration"),
         (waiting, (numbers(40, 40),), "need what others store"),
         (roots_by_newton, (numbers(40), np.zeros(40)), "divide in an iteration"),

@@ -35,9 +35,11 @@ struct npc_frame {{
 /* Before a loop whose iterations do not see each other. */
 #ifdef __clang__
 #define NPC_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define NPC_STRAIGHT
 #else
 #pragma GCC optimize("no-split-paths") /* of a number that is chosen it makes a jump, and doubles what follows */
 #define NPC_INDEPENDENT _Pragma("GCC ivdep")
+#define NPC_STRAIGHT _Pragma("GCC unroll 8")
 #endif
 #define NPC_NAN __builtin_nan("")
 #define NPC_INFINITY __builtin_inf()

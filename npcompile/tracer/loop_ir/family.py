@@ -1,18 +1,41 @@
 """Which functions run as programs of the loop IR: those for which no other compiler makes quicker ones.
 
-Their loops count. From one iteration to the next they hand on floating-point numbers, and decide nothing in an iteration: what
-such a loop takes is the time of its additions and multiplications, one after another, or of lanes. Loops that wait for what
-others have stored, branches, arithmetic of integers and functions are still quicker elsewhere, and powers have libm's bits there.
+Their loops count. From one iteration to the next they hand on floating-point numbers. What such a loop takes is the time of its
+additions and multiplications, one after another, or of lanes; and of choices whose arms both run. Loops that wait for what
+others have stored, branches that stay, arithmetic of integers and functions are still quicker elsewhere, and powers have libm's
+bits there.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from npcompile.backends.loop_ir.exits import parts
 from npcompile.tensor_core.loop_ir.cost import ARITHMETIC, DIVISION, own_cost
-from npcompile.tensor_core.loop_ir.forms import walk
-from npcompile.tensor_core.loop_ir.ops import For, FrameState, If, Let, Place, Program, Return, Scope, SideExit, Store, While
+from npcompile.tensor_core.loop_ir.forms import regions, uses, walk
+from npcompile.tensor_core.loop_ir.if_conversion import waiting
+from npcompile.tensor_core.loop_ir.ops import (
+    Append,
+    Check,
+    For,
+    FpCheck,
+    FrameState,
+    If,
+    Let,
+    Load,
+    Op,
+    Place,
+    Poll,
+    Program,
+    Region,
+    Return,
+    Scope,
+    SideExit,
+    Speculate,
+    Store,
+    While,
+)
 from npcompile.tensor_core.loop_ir.pipeline import PASSES, Ran, run_passes
 from npcompile.tensor_core.loop_ir.report import CARRIED
 from npcompile.tensor_core.loop_ir.rows import ROWS, Rule
@@ -24,6 +47,7 @@ from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import Traced
 
 EXACT = ("add", "subtract", "multiply", "divide", "negative", "absolute", "sqrt")  # whose results IEEE 754 tells to the bit
+CHOSEN = "choose"  # one of two numbers that are there already
 POWERS = ("**", "**=")
 FIRST = next(k for k, each in enumerate(PASSES) if each.name == "value ranges")  # before it, loops are as the user wrote them
 
@@ -37,7 +61,7 @@ def optimised(traced: Traced, facts: CodeFacts) -> list[Ran]:
     for reason in (*why_not_whole(program, facts), *why_not_plain(program)):
         raise Unsupported(reason)
     ran += run_passes(program, passes=PASSES[FIRST:])
-    for reason in one_by_one(program, ran):
+    for reason in (*one_by_one(program, ran), *choices_that_cost(program)):
         raise Unsupported(reason)
     return ran
 
@@ -79,7 +103,7 @@ def why_not_plain(program: Program) -> Iterator[str]:
 
 
 def is_exact(name: str) -> bool:
-    return name in EXACT or ROWS[name].rule is Rule.CONVERTED
+    return name in (*EXACT, CHOSEN) or ROWS[name].rule is Rule.CONVERTED
 
 
 def is_handed_on(kind: Type) -> bool:
@@ -97,13 +121,24 @@ def of_iterations(loop: For, program: Program) -> Iterator[str]:
         isinstance(op, For) and any(each is loop for each in walk(op.body)) for op in walk(program.body)
     )
     for op in inside:
-        if isinstance(op, If) and not any(isinstance(each, For) for each in walk([op])):
-            yield f"line {op.at.line}: a choice in an iteration"
+        if isinstance(op, If) and any(isinstance(each, Let) and own_cost(each) > ARITHMETIC for each in walk([op])):
+            yield f"line {op.at.line}: a choice of what takes long to compute"
+        if isinstance(op, If) and waits and not goes_on(loop, program):
+            yield f"line {op.at.line}: a choice in an inner loop that adds up"
+        if isinstance(op, Append):
+            yield f"line {op.at.line}: a list that grows"
         if isinstance(op, Let) and own_cost(op) > (ARITHMETIC if waits else DIVISION):
             yield f"line {op.at.line}: {op.op} in an iteration"
     floating = [op for op in inside if isinstance(op, Let) and op.op in EXACT and is_floating(program.types[op.result])]
-    if loop.args and len(floating) < 2 * sum(isinstance(op, Store) for op in inside):
+    stored = {(op.array, *op.index) for op in inside if isinstance(op, Store)}
+    if loop.args and len(floating) < 2 * len(stored):
         yield f"the loop at line {loop.at.line}: less arithmetic than what it takes to undo stores"
+
+
+def goes_on(loop: For, program: Program) -> bool:
+    """Does it begin with what the iteration around it was handed, so that several of its runs cannot take turns?"""
+    handed = {arg for op in walk(program.body) if isinstance(op, For) for arg in op.args}
+    return handed.issuperset(loop.initial)
 
 
 def one_by_one(program: Program, ran: Sequence[Ran]) -> Iterator[str]:
@@ -118,3 +153,47 @@ def one_by_one(program: Program, ran: Sequence[Ran]) -> Iterator[str]:
     for at in innermost & said.keys():
         if not {"", CARRIED} & {*said[at]}:
             yield f"the loop at line {at.line}: {said[at][0]}"
+
+
+def choices_that_cost(program: Program) -> Iterator[str]:
+    """What of choices in an iteration is quicker elsewhere, in the versions of loops that take no looks in between."""
+    loops = [op for op in without_slow_forms(program.body) if isinstance(op, For)]
+    loops = [op for op in loops if not any(isinstance(each, For) for each in walk(op.body))]
+    quick = [op for op in loops if not any(isinstance(each, FpCheck | Check | Poll) for each in walk(op.body))]
+    for loop in loops:
+        if any(isinstance(each, If) for each in walk(loop.body)) and not any(each.at == loop.at for each in quick):
+            yield f"the loop at line {loop.at.line}: choices where Python may go on in each iteration"
+    for loop in quick:
+        yield from of_choices(loop, program)
+
+
+def without_slow_forms(region: Region) -> Iterator[Op]:
+    """All ops but those that run where a block has to be done again."""
+    for op in region:
+        yield op
+        for part in regions(op):
+            if type(op) is not Speculate or part is op.body:
+                yield from without_slow_forms(part)
+
+
+def of_choices(loop: For, program: Program) -> Iterator[str]:
+    inside, waits = walk(loop.body), waiting(loop)
+    made = {op.result: op for op in inside if isinstance(op, Let | Load)}
+    read, chosen = Counter(value for op in inside for value in uses(op)), set[int]()
+    for op in inside:
+        if isinstance(op, If) and op.condition not in waits:
+            yield f"line {op.at.line}: a branch in an iteration"
+        elif isinstance(op, Let) and op.op == CHOSEN:
+            condition = made.get(op.args[0])
+            if program.types[op.result] == BOOL and op.args[0] in waits:
+                yield f"line {op.at.line}: a choice between Python's number and NumPy's, which the next iteration waits for"
+            if op.args[0] in waits and not chosen.isdisjoint(condition.args if isinstance(condition, Let) else ()):
+                yield f"line {op.at.line}: a choice that waits for another"
+            if op.args[0] in waits:
+                chosen.add(op.result)
+            if loop.args and not (isinstance(condition, Let) and ROWS[condition.op].rule is Rule.COMPARED):
+                yield f"line {op.at.line}: a sum of what truth values choose"
+        elif isinstance(op, Store) and isinstance(value := made.get(op.value), Let) and value.op == CHOSEN:
+            stood = (found for each in value.args[1:] if isinstance(found := made.get(each), Load) and found.array == op.array)
+            if any(found.index == op.index and read[found.result] == 1 for found in stood):
+                yield f"line {op.at.line}: a store of some iterations"
