@@ -9,7 +9,7 @@ second derivatives with a vector.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.activity import Activity, activity_of
 from npcompile.tensor_core.loop_ir.clone import renumber
@@ -223,4 +223,4 @@ def tangent_type(kind: Type) -> Type:
     if isinstance(kind, Scalar):
         return F64
     assert isinstance(kind, Memref | List), kind
-    return replace(kind, element=Kind.F64)
+    return kind._replace(element=Kind.F64)

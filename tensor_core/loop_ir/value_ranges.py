@@ -49,6 +49,7 @@ def value_ranges(program: Program) -> int:
 
 TELLING_NOTHING = frozenset((Append, FpCheck, FpClear, FrameState, Load, Poll, Store, Yield))
 
+
 class Counting(NamedTuple):
     """A number lies between `low` and `high`, and in each iteration at least and at most so much is added to these."""
 
