@@ -13,11 +13,26 @@ MOST = 64  # nodes looked at
 def is_sum_of_squares(node: Node) -> bool:
     """Is it seen to be one? Sums of powers of sizes are too, and products with any number."""
     seen = count()
+    carries: set[Node] = set()  # of loops, of which the next is one if they are
+
+    def ask_result(node: Node, k: int) -> bool:
+        """Of control flow, the result of number k."""
+        if node.op == "cond":
+            return all(ask(node.params[name].outputs[k]) for name in ("true_graph", "false_graph"))
+        if node.op not in ("for_loop", "while_loop") or k >= node.params["carried"]:
+            return False
+        body = node.params["body_graph"]
+        carries.add(body.inputs[k])
+        return ask(node.inputs[k]) and ask(body.outputs[k])
 
     def ask(node: Node) -> bool:
         if next(seen) >= MOST:
             return False
+        if node in carries:
+            return True
         match node.op:
+            case "item":
+                return ask_result(node.inputs[0], node.params["index"])
             case "square":
                 return True
             case "constant":

@@ -50,6 +50,7 @@ class Finite:
     order: Sequence[Node]
     known: dict[tuple[Question, Node], bool] = field(default_factory=dict)
     are_inputs: bool | None = None
+    is_begun: bool = False  # are all inputs known?
     depth: int = 0
 
     def __call__(self, node: Node) -> bool:
@@ -57,6 +58,7 @@ class Finite:
             self.are_inputs = not is_nan_asked_for(self.order)
             for each in self.order:
                 self._ask(Finite._finite, each)
+            self.is_begun = bool(self.order)
         return self._ask(Finite._finite, node)
 
     def is_divisor(self, node: Node) -> bool:
@@ -79,8 +81,8 @@ class Finite:
             return False
         if node.dtype.kind in "biu":
             return True
-        if node.op in LEAVES:
-            return bool(self.are_inputs)
+        if node.op in LEAVES:  # an input that comes later is what eager Tensors have computed, and not said how
+            return bool(self.are_inputs) and not (node.op == "input" and self.is_begun)
         if node.op == "constant":
             return bool(np.isfinite(node.params["value"]))
         if not node.inputs or not self._all(Finite._finite, node.inputs):  # a Tensor's may be freed

@@ -44,6 +44,9 @@ LOG, ROOT = np.array([0, 1, 0.25]), np.array([0, 0.5, 0.25])
 AT_BORDERS: dict[str, tuple[Function, np.ndarray]] = {
     "root": (lambda x: np.where(x > 0, np.sqrt(x), 0).sum(), ROOT),
     "power": (lambda x: np.where(x > 0, x**0.5, 0).sum(), ROOT),
+    "negative power": (lambda x: np.where(x > 0, x**-0.5, 0).sum(), [0, -0.5, -0.0625]),
+    "power of above 1": (lambda x: np.where(x > 0, x**1.5, 0).sum(), [0, 1.5, 3]),
+    "logarithm of a root": (lambda x: np.where(x > 0, np.log(np.sqrt(x)) * x, 0).sum(), [0, 0.5, 0.5 + np.log(2)]),
     "log": (lambda x: np.where(x > 0, np.log(x), 0).sum(), LOG),
     "quotient": (lambda x: np.where(x != 0, np.sin(x) / x, 1).sum(), [0, np.cos(1) - np.sin(1), np.cos(4) / 4 - np.sin(4) / 16]),
     "entropy": (lambda x: np.where(x > 0, x * np.log(x), 0).sum(), [0, 1, 1 + np.log(4)]),
@@ -105,6 +108,26 @@ def test_second_derivatives_and_tangents_are_as_finite(name: str) -> None:
     np.testing.assert_allclose(hessian[1:, 1:], wanted[1:, 1:], atol=1e-5)
     assert np.isfinite(hessian).all()
     np.testing.assert_allclose(tangent, np.dot(first, direction), rtol=1e-12)
+
+
+def hessian_of_tensors(f: Function, x: np.ndarray) -> np.ndarray:
+    """Rows by a second backward, which computes and keeps no graph."""
+    t = npc.tensor(x, requires_grad=True)
+    npc.wrap_numpy(f)(t).backward(create_graph=True)
+    gradient, rows = t.grad, []
+    for k in range(x.size):
+        t.grad = None
+        (gradient[k] * 1.0).backward(retain_graph=True)
+        rows.append(np.zeros(x.size) if t.grad is None else t.grad.numpy().copy())
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("name", [name for name in AT_BORDERS if name != "cond"])
+def test_second_derivatives_of_tensors_are_as_finite(name: str) -> None:
+    f = AT_BORDERS[name][0]
+    with np.errstate(all="ignore"):
+        found = hessian_of_tensors(f, X)
+        np.testing.assert_allclose(found, npc.hessian(f)(X), rtol=1e-12, atol=1e-14)
 
 
 def test_each_row_of_a_jacobian_is_by_itself() -> None:
@@ -174,6 +197,11 @@ NORMS: dict[str, Function] = {
     "half power": lambda x: np.sum(x * x) ** 0.5,
     "of numbers": lambda x: np.sqrt(x[0] ** 2 + x[1] ** 2 + x[2] * x[2]),
     "product": lambda x: np.sqrt(x @ x),
+    "of a scan": lambda x: np.sqrt(npc.scan(lambda s, v: (s + v**2, None), 0.0, x)[0]),
+    "of fori_loop": lambda x: np.sqrt(npc.fori_loop(0, 3, lambda i, s: s + x[i] ** 2, 0.0)),
+    "of while_loop": lambda x: np.sqrt(
+        npc.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + x[c[0]] ** 2), (0, 0.0))[1]
+    ),
     "norm squared": lambda x: np.linalg.norm(x) ** 2,
     "std": np.std,
     "std of samples": lambda x: np.std(x + 1, ddof=1),
@@ -235,6 +263,75 @@ def distances(x):
             dx, dy = x[i] - x[j], 2.0 * (x[i] - x[j])
             total = total + np.sqrt(dx * dx + dy * dy)
     return total
+
+
+def entropy_of_elements(x):
+    total = 0.0
+    for i in range(x.size):
+        total = total + np.where(x[i] > 0, x[i] * np.log(x[i]), 0.0)
+    return total
+
+
+def quotients(x):
+    total = 0.0
+    for i in range(x.size):
+        total = total + np.where(x[i] != 0, np.sin(x[i]) / x[i], 1.0)
+    return total
+
+
+def powers_of_elements(x):
+    total = 0.0
+    for i in range(x.size):
+        total = total + np.where(x[i] > 0, x[i] ** 0.5 + x[i] ** -1.5, 0.0)
+    return total
+
+
+def larger(x):
+    total = 0.0
+    for i in range(x.size):
+        total = total + np.maximum(np.sqrt(x[i]), 0.5)
+    return total
+
+
+def stored(x):
+    y = np.zeros(x.size)
+    for i in range(x.size):
+        y[i] = np.log(x[i])
+    return np.sum(np.where(x > 0, y, 0))
+
+
+def deviation_of_zeros(x):
+    mean, squares = 0.0, 0.0
+    for i in range(x.size):
+        mean = mean + 0.0 * x[i] / x.size
+    for i in range(x.size):
+        squares = squares + (0.0 * x[i] - mean) ** 2
+    return np.sqrt(squares / x.size)
+
+
+SECOND = np.array([-0.5 * 0.5, -0.5 * 0.5 / 8]), np.array([3.75, 3.75 / 4**3.5])
+# The gradient and the diagonal of the Hessian at X.
+IN_LOOPS: dict[Function, tuple[Any, Any]] = {
+    entropy_of_elements: ([0, 1, 1 + np.log(4)], [0, 1, 0.25]),
+    quotients: (AT_BORDERS["quotient"][1], [0, np.sin(1) - 2 * np.cos(1), -np.sin(4) / 4 - np.cos(4) / 8 + np.sin(4) / 32]),
+    powers_of_elements: ([0, 0.5 - 1.5, 0.25 - 1.5 / 32], [0, *np.add(*SECOND)]),
+    larger: (ROOT, [0, -0.25, -0.03125]),
+    stored: (LOG, [0, -1, -0.0625]),
+    deviation_of_zeros: (np.zeros(3), np.zeros(3)),
+}
+
+
+@pytest.mark.parametrize("function", IN_LOOPS)
+def test_loops_give_the_same_in_every_way(function: Function) -> None:
+    """Native programs, graphs, eager Tensors; and their second derivatives."""
+    first, second = IN_LOOPS[function]
+    compiled = npc.compile(lambda x: (npc.grad(function)(x), npc.hessian(function)(x)))
+    with np.errstate(all="ignore"):
+        gradients = {"native": npc.grad(function)(X), "graph": compiled(X)[0], "eager": of_tensors(function, X)}
+        hessians = {"native": npc.hessian(function)(X), "graph": compiled(X)[1], "eager": hessian_of_tensors(function, X)}
+    for way in gradients:
+        np.testing.assert_allclose(gradients[way], first, rtol=1e-12, atol=1e-14, err_msg=way)
+        np.testing.assert_allclose(hessians[way], np.diag(second), rtol=1e-12, atol=1e-14, err_msg=way)
 
 
 def root_alone(x):
