@@ -63,6 +63,10 @@ from npcompile.tensor_core.loop_ir.rows import sets_flags
 from npcompile.tensor_core.loop_ir.types import F32, F64, FLOATING, NUMPYS, List, Memref, Scalar, Type
 
 
+UNROLLED = (Constant, Let, Load, Size, Store, Yield)  # a loop of these alone that hands numbers on
+MOST_UNROLLED = 32
+
+
 def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]:
     """The lines of a unit for a program, and its ways out. Raises Unsupported with the user's line."""
     printer = Statements(program, target, side_exits(program))
@@ -259,7 +263,7 @@ class Statements(MemoryStatements):
         is_for_target = op.kind is LoopKind.SIMD and not self.has_vectors(op)
         if is_for_target:
             self.line("  NPC_INDEPENDENT")
-        elif op.args and not any(REGIONS.get(type(each)) for each in op.body):
+        elif op.args and len(op.body) <= MOST_UNROLLED and all(isinstance(each, UNROLLED) for each in op.body):
             self.line("  NPC_STRAIGHT")
         self.line("  for ({} = {}; {} < {}; ++{}) {{", index, start, index, stop, index)
         self.takers.append(op.args)

@@ -18,6 +18,7 @@ NPC_INLINE int npc_multiply_overflows_$(@ a, @ b) { const npc_i64 r = (npc_i64)a
 HELPERS: Final = f"""typedef long long npc_i64;
 union npc_word {{ npc_i64 i; double d; float f; char* p; }};
 #define NPC_INLINE static __device__ __forceinline__
+#define NPC_STRAIGHT /* before a loop without branches, whose iterations wait for each other: NVRTC unrolls it itself */
 #define NPC_UNLIKELY(c) __builtin_expect(!!(c), 0)
 #define NPC_NAN __longlong_as_double(0x7ff8000000000000LL)
 #define NPC_INFINITY __longlong_as_double(0x7ff0000000000000LL)
