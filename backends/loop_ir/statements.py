@@ -63,7 +63,7 @@ from npcompile.tensor_core.loop_ir.rows import sets_flags
 from npcompile.tensor_core.loop_ir.types import F32, F64, FLOATING, NUMPYS, List, Memref, Scalar, Type
 
 
-UNROLLED = (Constant, Let, Load, Size, Store, Yield)  # a loop of these alone that hands numbers on
+UNROLLED = (Constant, Guard, Let, Load, Size, Store, Yield)  # a loop of these alone that hands numbers on
 MOST_UNROLLED = 32
 
 

@@ -64,6 +64,23 @@ def unequal_steps(x, a, out):
     return s
 
 
+def crossings(x, level):
+    count = 0
+    for i in range(1, x.size):
+        if x[i - 1] < level <= x[i]:
+            count += 1
+    return count
+
+
+def above_in_rows(x, level):
+    count = 7
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            if x[i, j] > level:
+                count += 1
+    return count
+
+
 def greatest(x):
     best = x[0]
     for i in range(1, x.size):
@@ -112,6 +129,10 @@ PROGRAMS: dict[str, tuple[FunctionType, Callable[[], Arguments]]] = {
     "steps": (unequal_steps, lambda: (numbers(1500), 0.5, np.zeros(1500))),
     "steps, out is too short": (unequal_steps, lambda: (numbers(50), 0.5, np.zeros(20))),
     "steps, overflow": (unequal_steps, lambda: (with_(with_(numbers(900), 600, 1.7e308), 601, -1.7e308), 0.5, np.zeros(900))),
+    "a count": (crossings, lambda: (numbers(1500), 1.0)),
+    "a count of nothing": (crossings, lambda: (numbers(40), 9.0)),
+    "a count, not a number": (crossings, lambda: (with_(numbers(1500), 900, np.nan), np.float64(1.0))),
+    "a count in rows": (above_in_rows, lambda: (numbers(30, 70), 1.0)),
     "not a number": (greatest, lambda: (with_(numbers(1500), 900, np.nan),)),
     "some are added": (of_those_above, lambda: (numbers(1500), 1.0)),
     "some are added, an arm overflows": (of_those_above, lambda: (with_(numbers(1500), 900, -1.7e308), 1.0)),
@@ -327,6 +348,14 @@ def greatest_of_all(x):
     return best
 
 
+def place_of_greatest(x):
+    place = 0
+    for i in range(1, x.size):
+        if x[i] > x[place]:
+            place = i
+    return place
+
+
 def listed(x):
     found = []
     for i in range(x.size):
@@ -343,6 +372,7 @@ def listed(x):
         (greatest_of_rows, (numbers(40, 40), np.zeros(40)), "inner loop that adds up"),
         (greatest_of_all, (numbers(40),), "between Python's number and NumPy's"),
         (listed, (numbers(40),), "a list that grows"),
+        (place_of_greatest, (numbers(40),), "integers that count nothing|Python may go on"),
         (counted, (numbers(40),), "integers go from one iteration"),
         (waiting, (numbers(40, 40),), "need what others store"),
         (roots_by_newton, (numbers(40), np.zeros(40)), "divide in an iteration"),

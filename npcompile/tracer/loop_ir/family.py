@@ -12,12 +12,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from npcompile.backends.loop_ir.exits import parts
+from npcompile.tensor_core.loop_ir.affine import Ranges
 from npcompile.tensor_core.loop_ir.cost import ARITHMETIC, DIVISION, own_cost
+from npcompile.tensor_core.loop_ir.dependence import along, places_of
 from npcompile.tensor_core.loop_ir.forms import regions, uses, walk
 from npcompile.tensor_core.loop_ir.if_conversion import waiting
 from npcompile.tensor_core.loop_ir.ops import (
     Append,
     Check,
+    Constant,
     For,
     FpCheck,
     FrameState,
@@ -35,12 +38,13 @@ from npcompile.tensor_core.loop_ir.ops import (
     Speculate,
     Store,
     While,
+    Yield,
 )
 from npcompile.tensor_core.loop_ir.pipeline import PASSES, Ran, run_passes
 from npcompile.tensor_core.loop_ir.report import CARRIED
 from npcompile.tensor_core.loop_ir.rows import ROWS, Rule
 from npcompile.tensor_core.loop_ir.states import TupleOf
-from npcompile.tensor_core.loop_ir.types import BOOL, FLOATING, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import BOOL, FLOATING, INT, Memref, Scalar, Type
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.loop_ir.abstract import Unsupported
@@ -97,7 +101,8 @@ def why_not_plain(program: Program) -> Iterator[str]:
         if isinstance(op, While | Scope):
             yield f"the loop at line {op.at.line}: it does not count"
         elif isinstance(op, For):
-            if not all(is_handed_on(program.types[arg]) for arg in op.args):
+            kinds = [program.types[arg] for arg in op.args]
+            if not all(map(is_handed_on, kinds)) and not (kinds.count(INT) == 1 and has_choice(op)):
                 yield f"the loop at line {op.at.line}: integers go from one iteration to the next"
             yield from of_iterations(op, program)
 
@@ -106,8 +111,12 @@ def is_exact(name: str) -> bool:
     return name in (*EXACT, CHOSEN) or ROWS[name].rule is Rule.CONVERTED
 
 
+def has_choice(loop: For) -> bool:
+    return any(isinstance(op, If) for op in walk(loop.body))
+
+
 def is_handed_on(kind: Type) -> bool:
-    """Is it a number that takes no tests, an array, or which of two kinds a number is of?"""
+    """Is it a number that takes no tests, an array, or which of two kinds a number is of? One integer may be a count."""
     return isinstance(kind, Memref) or kind == BOOL or is_floating(kind)
 
 
@@ -161,10 +170,36 @@ def choices_that_cost(program: Program) -> Iterator[str]:
     loops = [op for op in loops if not any(isinstance(each, For) for each in walk(op.body))]
     quick = [op for op in loops if not any(isinstance(each, FpCheck | Check | Poll) for each in walk(op.body))]
     for loop in loops:
-        if any(isinstance(each, If) for each in walk(loop.body)) and not any(each.at == loop.at for each in quick):
+        if has_choice(loop) and not any(each.at == loop.at for each in quick):
             yield f"the loop at line {loop.at.line}: choices where Python may go on in each iteration"
     for loop in quick:
         yield from of_choices(loop, program)
+    constants, places = {op.result for op in walk(program.body) if isinstance(op, Constant)}, places_of(program)
+    for loop in (op for op in without_slow_forms(program.body) if isinstance(op, For)):
+        if not all(is_count(loop, k, constants, places) for k, arg in enumerate(loop.args) if program.types[arg] == INT):
+            yield f"the loop at line {loop.at.line}: integers that count nothing go from one iteration to the next"
+
+
+def is_count(loop: For, k: int, constants: set[int], places: Ranges) -> bool:
+    """Is what the loop hands on at a place how many of some elements, which stand side by side, are chosen? Or is it an inner
+    loop's."""
+    made = {op.result: op for op in loop.body if isinstance(op, Let)}
+    last = loop.body[-1]
+    assert isinstance(last, Yield), last
+    step = made.get(last.values[k])
+    if step is None:
+        return not isinstance(loop.body[-2], Let)
+    loads = [op for op in loop.body if isinstance(op, Load)]
+    are_beside = all(along(places, op.index[-1], loop.index) == 1 for op in loads)
+    added = [value for value in step.args if value != loop.args[k]]
+    return are_beside and step.op == "add" and len(added) == 1 and is_chosen(added[0], made, constants)
+
+
+def is_chosen(value: int, made: dict[int, Let], constants: set[int]) -> bool:
+    """Is it one of several constants, by a choice?"""
+    op = made.get(value)
+    is_choice = op is not None and op.op == CHOSEN
+    return is_choice and all(each in constants or is_chosen(each, made, constants) for each in op.args[1:])  # type: ignore[union-attr]
 
 
 def without_slow_forms(region: Region) -> Iterator[Op]:
