@@ -60,7 +60,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.rows import sets_flags
-from npcompile.tensor_core.loop_ir.types import F32, F64, FLOATING, NUMPYS, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import F32, F64, FLOATING, INTEGERS, NUMPYS, List, Memref, Scalar, Type
 
 
 UNROLLED = (Constant, Guard, Let, Load, Size, Store, Yield)  # a loop of these alone that hands numbers on
@@ -72,6 +72,10 @@ def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]
     printer = Statements(program, target, side_exits(program))
     printer.reports = target.checks_flags
     return printer.unit(), printer.ways
+
+
+# By a power of 2: Python's quotient and remainder, of negative numbers too.
+DIVIDED = {"floor_divide": "{} >> {}", "remainder": "{} & ((1LL << {}) - 1)"}
 
 
 @dataclass(slots=True)
@@ -94,6 +98,7 @@ class Statements(MemoryStatements):
     used: set[int] = field(default_factory=set)  # exits
     undos: list[Undo] = field(default_factory=list)  # of the Speculate that is being printed
     undone: list[Undo] = field(default_factory=list)  # of those that were
+    powers: dict[int, int] = field(default_factory=dict)  # constants that are powers of 2: of which
     temporaries: int = 0
     functions: list[CText] = field(default_factory=list)  # of parallel loops
     parallels: int = 0
@@ -206,6 +211,8 @@ class Statements(MemoryStatements):
                 self.line("  if (NPC_UNLIKELY(!{})) goto {};", self.name(condition), self.exit(state))
             case Constant(result, value):
                 self.set(result, literal(value))
+                if type(value) is int and value.bit_count() == 1 and value > 0:
+                    self.powers[result] = value.bit_length() - 1
                 if self.program.types[result] in (F32, F64) and self.reports:
                     self.line("  NPC_HIDE({});", self.name(result))
             case Size() | Load() | Store() | View():
@@ -393,8 +400,11 @@ class Statements(MemoryStatements):
         is_early = op.op == "to_f32" and kinds[0].kind in FLOATING
         if hides and is_early:
             self.line("  NPC_HIDE({});", self.name(op.args[0]))
-        template = assignment(self.target, op.op, kinds, op.at.line)
-        self.line(template, self.name(op.result), *[self.name(arg) for arg in op.args])
+        if op.op in DIVIDED and (bits := self.powers.get(op.args[1])) is not None and kinds[0].kind in INTEGERS:
+            self.set(op.result, c(DIVIDED[op.op], self.name(op.args[0]), bits))
+        else:
+            template = assignment(self.target, op.op, kinds, op.at.line)
+            self.line(template, self.name(op.result), *[self.name(arg) for arg in op.args])
         if sets_flags(op.op, types[op.result]):
             self.flagged.append(op)
         if hides and not is_early:

@@ -83,3 +83,29 @@ def test_loops_without_functions_define_none() -> None:
 
     assert definitions(trace(halves, (numbers(3),)).program) == ""
     assert "npc_f64_sin" in definitions(trace(function_of("sin"), (numbers(3), numbers(3))).program)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint64, int])
+def test_quotients_by_powers_of_two_are_floors(dtype: type) -> None:
+    """They are shifts and masks, of negative numbers too."""
+
+    def split(x, quotients, remainders):
+        for i in range(x.size):
+            quotients[i] = x[i] // 8
+            remainders[i] = x[i] % 8
+
+    def of_python(x, quotients, remainders):
+        for i in range(x.size):
+            quotients[i] = (i - 20) // 16
+            remainders[i] = (i - 20) % 16
+
+    function = of_python if dtype is int else split
+    kind = np.dtype(dtype)
+    limits = np.iinfo(kind)
+    x = np.array([0, 1, 7, 8, 9, limits.max, limits.min, limits.max - 8, *range(40)], object).astype(kind)
+    if limits.min < 0:
+        x = np.concatenate([x, -np.arange(1, 40).astype(kind)])
+    arguments = (x, np.zeros(x.size, kind), np.zeros(x.size, kind))
+    loop = made(function, *arguments)
+    assert ">> " in loop.source.split("npc_loop(")[1] and "npc_remainder" not in loop.source.split("npc_loop(")[1]
+    assert happened(compiled(function, loop), arguments).same(happened(function, arguments))
