@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FunctionType
 from typing import Any
 from unittest.mock import patch
@@ -203,7 +203,9 @@ PROGRAMS: dict[FunctionType, Callable[[], Arguments]] = {
 @contextmanager
 def whole_family() -> Iterator[None]:
     """Whatever the loop IR can run, it runs."""
-    with patch.object(family, "why_not_plain", lambda *_: iter(())), patch.object(family, "one_by_one", lambda *_: iter(())):
+    with ExitStack() as stack:
+        for reasons_of_speed in ("why_not_plain", "one_by_one", "choices_that_cost"):
+            stack.enter_context(patch.object(family, reasons_of_speed, lambda *_: iter(())))
         yield
 
 

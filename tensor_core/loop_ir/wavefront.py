@@ -47,7 +47,7 @@ from npcompile.tensor_core.loop_ir.slices import definers_of, outside_loops, sli
 from npcompile.tensor_core.loop_ir.speculation import errors_of, not_of_places
 from npcompile.tensor_core.loop_ir.types import INT, Memref, Scalar
 
-ROWS: Final = 8  # at once
+ROWS: Final = 6  # at once
 MOST_LAG, MOST_COLUMNS = 8, 1 << 26
 SIMPLE = (FrameState, FpCheck, Poll, Check, Constant, Let, Size, Load, Store, If, Yield)
 
