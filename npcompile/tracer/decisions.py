@@ -16,6 +16,17 @@ MOST_FAILURES = 3  # calls that take another arm of a branch than was assumed
 OURS = f"{Path(__file__).parents[1]}/"  # begins the file names of this package
 
 
+class BegunIterator(Exception):
+    """An iterator is needed outside of the program, or sees how it is forgotten, that cannot be made there as it is.
+
+    That is a generator that has given items, and an iterator over a container that the program has changed. `index` is the
+    instruction that made it.
+    """
+
+    def __init__(self, index: int):
+        self.index = index
+
+
 class Restart(Exception):
     """Capture again with one more decision."""
 

@@ -37,8 +37,8 @@ from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import make_segment
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, uncounted
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.decisions import Arms, Break, Decisions, Restart
-from npcompile.tracer.emit import BegunIterator, parameter_name
+from npcompile.tracer.decisions import Arms, BegunIterator, Break, Decisions, Restart
+from npcompile.tracer.emit import parameter_name
 from npcompile.tracer.ending import is_user_function
 from npcompile.tracer.entry import Current, as_found, compiled_function, handing_on, make_entry, plain_function
 from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
