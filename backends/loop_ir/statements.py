@@ -62,7 +62,6 @@ from npcompile.tensor_core.loop_ir.ops import (
 from npcompile.tensor_core.loop_ir.rows import sets_flags
 from npcompile.tensor_core.loop_ir.types import F32, F64, FLOATING, INTEGERS, NUMPYS, List, Memref, Scalar, Type
 
-
 UNROLLED = (Constant, Guard, Let, Load, Size, Store, Yield)  # a loop of these alone that hands numbers on
 MOST_UNROLLED = 32
 
