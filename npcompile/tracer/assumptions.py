@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.settings import config
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.guards import (
@@ -32,7 +33,12 @@ from npcompile.tracer.entry import compiled_function
 from npcompile.tracer.values import Comparison, Constant, Opaque, OutsideMapping, SetValue
 
 Seen = dict[tuple[str, Source], list[tuple]]
-FIXED_VALUES = 3  # of an integer from outside, an axis for one, that programs are made for; for others they end there
+MOST_FORMS = 3  # lengths, keys and functions from outside that programs are made for; for others they end there
+
+
+def most_values() -> int:
+    """Of an integer (an axis, say) or a string from outside: for how many are programs made? One more is for all others."""
+    return config.recompile_limit - 1
 
 
 def of_function(source: Source, x: types.FunctionType, object_of: Callable[[Any], Source]) -> list[Guard]:
@@ -127,7 +133,7 @@ class Assumptions:
 
     # --- integers and sizes
 
-    def is_new(self, what: str, source: Source, value: Any, known: int = FIXED_VALUES) -> bool:
+    def is_new(self, what: str, source: Source, value: Any, known: int = MOST_FORMS) -> bool:
         """Is this none of the first values that were met here, so that no more programs are made for single ones?"""
         earlier = self.seen.setdefault((what, source), [])
         if (value,) not in earlier and len(earlier) <= known:
@@ -138,7 +144,7 @@ class Assumptions:
         """Is a string read when the program is called? The first one that is met is a constant, and so are a few others where
         something was not captured that may need one.
         """
-        is_new, (first, *_) = self.is_new("values of", source, text), self.seen["values of", source]
+        is_new, (first, *_) = self.is_new("values of", source, text, most_values()), self.seen["values of", source]
         if first == (text,):
             return False
         if not is_new:

@@ -52,7 +52,7 @@ from npcompile.tensor_core.source import (
     Source,
     builtin,
 )
-from npcompile.tracer.assumptions import FIXED_VALUES
+from npcompile.tracer.assumptions import MOST_FORMS, most_values
 from npcompile.tracer.guard_text import text_of
 from npcompile.tracer.guard_words import spoken, text_of_value
 from npcompile.tracer.integer_guards import name_fixed
@@ -65,7 +65,7 @@ Scope = dict[str, Any]
 MOST_KINDS = 32  # times `config.recompile_limit` are the programs for values of all kinds together
 MOST_DROPPED = 4  # times the same are those that may be dropped for what is gone
 CONSTANTS = ("values of", "code of", "length of", "keys of", "members of")  # what a few values are assumed of
-OTHERS = frozenset(range(2**64, 2**64 + FIXED_VALUES))  # that no integer of a program has
+OTHER = 1 << 64  # no integer of a program is as large
 
 
 def has_room(point: Any, state: tuple[Any, ...]) -> bool:
@@ -87,14 +87,14 @@ def has_room(point: Any, state: tuple[Any, ...]) -> bool:
 
 def assume_less(point: Any, alike: list[Variant], values: Scope) -> bool:
     """Stop to ask for the values that tell these variants from a call, where the graph can end instead; room for one more."""
-    found = False
+    found, most = False, max(most_values(), MOST_FORMS) + 1
     for variant in alike:
         asked, source = asked_of(variant.guards, point.function.namespace, values)
         keys = [key for key in point.seen if key[0] in CONSTANTS and is_about(asked, key[1])]
         found |= bool(keys) or source in point.fixed
-        point.seen |= {key: [("others",)] * (FIXED_VALUES + 1) for key in keys}
+        point.seen |= {key: [("others",)] * most for key in keys}
         if source is not None and source in point.fixed:
-            point.fixed[source] = OTHERS
+            point.fixed[source] = frozenset(range(OTHER, OTHER + most))
     if found:
         point.variants.remove(alike[-1])
     return found

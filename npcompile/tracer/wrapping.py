@@ -37,7 +37,7 @@ from npcompile.tensor_core.source import GLOBALS, Attribute, Bound, Call, Compar
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
 from npcompile.tensor_core.tensors.devices import is_on_device, open_kind
 from npcompile.tensor_core.transforms.reverse import depending
-from npcompile.tracer.assumptions import FIXED_VALUES, Assumptions, of_function
+from npcompile.tracer.assumptions import MOST_FORMS, Assumptions, most_values, of_function
 from npcompile.tracer.constant_kinds import (
     ATOMIC_TYPES,
     KEY_TYPES,
@@ -172,7 +172,7 @@ class Wrapping(Assumptions):
                 return Constant(x, source)
             if x not in SYMBOLIC_INTEGERS:
                 return Integer(self.builder.env, source, x)
-            name = self.bind(source, x, FIXED_VALUES)
+            name = self.bind(source, x, most_values())
             self.guard(is_symbolic(Bound(name)))
             return self.builder.env.symbol(name, x)
         if kind is float or kind is complex:
@@ -189,7 +189,7 @@ class Wrapping(Assumptions):
             self.guard(OfType(source, builtin(str)))
             return Text(source, x)
         if kind in (str, bytes):
-            if len(x) > LONGEST_TEXT or self.is_new("values of", source, x):
+            if len(x) > LONGEST_TEXT or self.is_new("values of", source, x, most_values()):
                 what = "long, or changes from call to call," if len(x) <= LONGEST_TEXT else "long"
                 self.guard(OfType(source, builtin(kind)))
                 raise Decline(f"a {kind.__name__} that is {what} is needed as a constant")
@@ -316,7 +316,7 @@ class Wrapping(Assumptions):
     def length_of_long(self, value: Any) -> Any:
         source = Call(builtin(len), value.source)
         if source not in self.realized:
-            name = self.bind(source, len(value.example), FIXED_VALUES)
+            name = self.bind(source, len(value.example), MOST_FORMS)
             self.guard(compared(Bound(name), ">", Literal(LONGEST)))
             self.realized[source] = self.builder.env.symbol(name, len(value.example), at_least=LONGEST + 1)
         return self.realized[source]

@@ -151,3 +151,32 @@ def test_gradients_take_them_too():
     gradient = npc.grad(lambda x, name: (x * x).sum() if name == "square" else x.sum())
     for name in ("square", "one", "two", "three", "four", "square"):
         assert np.array_equal(gradient(X, name), 2 * X if name == "square" else np.ones(5))
+
+
+TABLE = {"s": np.sin, "c": np.cos, "e": np.exp, "t": np.tan, "q": np.square, "f": np.floor, "g": np.sign, "h": np.abs}
+AS_CONSTANTS = {
+    "item of a dict": (lambda x, name: TABLE[name](x * 2) + 1, [*TABLE]),
+    "attribute": (lambda x, name: getattr(x * 2, name)() + 1, ["sum", "max", "min", "mean", "prod", "std", "argmax", "argmin"]),
+    "mode": (
+        lambda x, name: np.pad(x * 2, 2, mode=name) + 1,
+        ["constant", "edge", "reflect", "symmetric", "wrap", "maximum", "minimum", "empty"],
+    ),
+    "axis": (lambda x, axis: (x.reshape(1, 1, 1, -1) * 2).sum(axis=axis) + 1, [0, 1, 2, 3, -1, -2, -3, -4]),
+    "place in a list": (lambda x, k: [*TABLE.values()][k](x * 2) + 1, range(8)),
+}
+
+
+@pytest.mark.parametrize(("function", "values"), AS_CONSTANTS.values(), ids=[*AS_CONSTANTS])
+def test_constants_have_a_program_each_up_to_the_limit(function, values):
+    compiled, limit = npc.compile(function, backend="eager"), npc.config.recompile_limit
+    for value in [*values[: limit - 1]] * 2:
+        assert np.array_equal(compiled(X, value), function(X, value))
+    known = compiled_function(compiled)
+    assert len(known.graphs) == limit - 1
+    assert not known.breaks
+    if values[-1] != "empty":  # whose values are not set
+        for value in [*values] * 2:
+            assert np.array_equal(compiled(X, value), function(X, value))
+        assert known.breaks
+        point = next(iter(known.points.values()))
+        assert len(point.variants) == limit
