@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import linecache
 import sys
+import timeit
 import types
 import weakref
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from npcompile.tensor_core.user_warnings import GENERATED
 from npcompile.tracer.bytecode.aside import taking_an_item
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, hide_frames
+
+TIMED = 50  # calls that are timed together
 
 
 class Counts(chain):  # type: ignore[type-arg]
@@ -220,6 +223,27 @@ def handing_on(parameters: Parameters) -> Callable[[Callable[..., Any]], Callabl
     exec(compile(text, filename, "exec"), scope)
     made: Callable[[Callable[..., Any]], Callable[..., Any]] = scope["hand_on"]
     return made
+
+
+@functools.cache
+def overheads() -> tuple[float, float]:
+    """Seconds that an entry adds to what it enters, and a function that hands its arguments on to what it calls."""
+
+    def direct(first: Any) -> Any:
+        return first
+
+    def called(function: Callable[..., Any]) -> float:
+        return min(timeit.repeat(lambda: function(0), number=TIMED, repeat=TIMED)) / TIMED
+
+    def plain(first: Any) -> Any:
+        return direct(first)
+
+    assert isinstance(direct, types.FunctionType)
+    current = Current()
+    current.enter = current.user = direct
+    entry = make_entry(direct, Parameters.of(direct.__code__), current, True)
+    least = called(direct)
+    return max(called(entry) - least, 0.0), max(called(plain) - least, 0.0)
 
 
 def compiled_function(function: Any) -> Any:

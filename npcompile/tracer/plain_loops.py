@@ -22,13 +22,9 @@ from npcompile.tensor_core.dim import hint_of
 from npcompile.tensor_core.graph import Graph, Node, symbols_of
 from npcompile.tensor_core.meta import TupleMeta, product
 from npcompile.tracer.bytecode.analysis import loop_region
+from npcompile.tracer.profitability import ARRAY, ITERATION, LOOKED_AT_HOPS, NUMBER, SMALL, pays
 
-PATIENCE = 64  # hops from Point to Point, in one call or several, before a loop is looked at
 NEVER = 1 << 62
-SMALL = 512  # elements of an array: as little work for NumPy as none
-HOP = 2.0  # microseconds from Point to Point
-ARRAY, NUMBER = 0.5, 0.08  # that NumPy and Python take to do one thing to a small array, and to numbers
-ITERATION = 0.2  # that Python takes for an iteration of a loop inside, at least
 NUMBERS = frozenset((int, float, bool, str, types.NoneType, type(iter(range(0))), np.float64, np.int64))
 FREE = ("input", "constant", "size", "reshape", "broadcast_to", "permute")  # or they belong to another operation
 UPDATES = ("slice_update", "scatter")  # whose size is that of what they write into
@@ -71,7 +67,7 @@ def rest_of_loop(point: Any, state: tuple[Any, ...]) -> Callable[..., Any] | Non
         elif kind not in NUMBERS and not (
             (is_simple(value) or is_kept(point, k, loop.rebound)) and (loop.is_of_numbers or is_small(value, largest))
         ):
-            point.patience = 2 * max(point.patience, PATIENCE)  # it takes long to look at objects
+            point.patience = 2 * max(point.patience, LOOKED_AT_HOPS)  # it takes long to look at objects
             return None
     if point.beyond is None:
         point.beyond = point.function.segment(point.layout, None, inside=point.plain.region)
@@ -112,7 +108,7 @@ def is_cheap(function: Any, region: frozenset[int]) -> bool:
             if any(v.compiled is not None and v.graph is None for v in point.variants):  # a native program
                 is_usual = point.entered > function.calls  # else it goes to the end of the function, or has much to do
                 work += ITERATION * point.iterations / point.entered if is_usual else math.inf
-    return work < HOP * hops
+    return not pays(work, hops)
 
 
 def is_of_numbers(function: Any, region: frozenset[int]) -> bool:

@@ -31,8 +31,8 @@ from npcompile.tracer.faults import OF_DATA, is_fault, warn_of_fault
 from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.parts import kind_of as kind_of_values
-from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
-from npcompile.tracer.profitability import BUDGET, Disturbances
+from npcompile.tracer.plain_loops import NEVER, PlainLoop, rest_of_loop
+from npcompile.tracer.profitability import BUDGET, LOOKED_AT_HOPS, Disturbances
 from npcompile.tracer.recompiles import has_room, may_fit, why_not
 from npcompile.tracer.variant import GraphBreakError, Variant
 from npcompile.tracer.wrapping import ARRAY_FLAGS, MixedDevices
@@ -65,7 +65,7 @@ class Point:
     entered: int = 0  # how often a native program has left for Python
     iterations: int = 0  # that it has done before
     signals: int = 0  # calls in which NumPy ran for errors that may have been ignored ones
-    patience: int = PATIENCE  # hops of a call before the loop around it is looked at; see `plain_loops`
+    patience: int = LOOKED_AT_HOPS  # hops of a call before the loop around it is looked at; see `plain_loops`
     plain: PlainLoop | None = None  # the loop around it that may run as it is
     beyond: Callable[..., Any] | None = None  # what runs it, from here to its end
     pays: dict[Any, bool] = field(default_factory=dict)  # kind of values -> does what is compiled pay? See `parts`
@@ -484,7 +484,7 @@ def drive(hop: tuple[Point | None, Any]) -> Any:
             plain = point.rest_of_loop(state) if hops > point.patience else None
             point, state = point.enter(*state) if plain is None else plain(*state)
         if function is not None:
-            function.hops = min(hops, PATIENCE)
+            function.hops = min(hops, LOOKED_AT_HOPS)
             function.calls += 1
         return state
     except BaseException as error:

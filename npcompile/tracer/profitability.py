@@ -8,13 +8,10 @@ it do not go back and forth; calls that take much longer than those before (thei
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import resource
 import threading
-import timeit
-import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from resource import getrusage
@@ -28,7 +25,7 @@ from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.decisions import Break
-from npcompile.tracer.entry import Current, compiled_function, make_entry
+from npcompile.tracer.entry import Current, compiled_function, overheads
 from npcompile.tracer.parts import FEW, Parts, kind_of, parts_of, shares
 from npcompile.tracer.variant import Options
 
@@ -45,14 +42,30 @@ PER_NATIVE = 300.0  # seconds that Python may take for one of a compiled loop
 MOST_TO_ASK = 0.02  # seconds that a plain call may take to find out, or half of what compiling took
 PATIENCE = MOST_CALLS  # disturbed calls in a row after which one counts as others do
 FORGOTTEN = 32  # calls of other kinds after which one that is open is not waited for
-MOST_KINDS = 32  # of arguments that are measured; others run compiled
+MOST_KINDS = 32  # of arguments that are measured, or that programs are made for up to the limit; others run compiled
 HOT = 0.05  # seconds of calls, about as many as capturing a function and measuring it take
 SHARE, LIKELY = 0.5, 0.2  # of the seconds of a package's functions, for compiling it; seconds that a first capture may take
 IN_VAIN = 4  # captures that found nothing to compile, after which the seconds that a function is called for are to double
 LOOKED_AT, SHORT = 400, 1e-3  # calls, and seconds of one: looking at more of them takes longer than code that is not looked at
 BETWEEN = 0.05  # seconds of calls between those that are timed again
 FEWEST, MOST = 16, 1 << 16  # the same as a number of calls
-TIMED = 50  # calls that are timed together
+
+# Estimates, for what is decided before there is a call to time: within one long call, and while a function is captured.
+LOOKED_AT_HOPS = 64  # hops from Point to Point, in one call or several, before a loop is looked at
+HOP = 2.0  # microseconds from Point to Point
+ARRAY, NUMBER = 0.5, 0.08  # that NumPy and Python take to do one thing to a small array, and to numbers
+ITERATION = 0.2  # that Python takes for an iteration of a loop inside, at least
+SMALL = 512  # elements of an array: as little work for NumPy as none
+
+
+def pays(work: float, hops: int) -> bool:
+    """Is what Python and NumPy would take for the graphs of an iteration, in microseconds, as long as entering them takes?"""
+    return work >= HOP * hops
+
+
+def may_make_more(limit: int, computing: int, others: int) -> bool:
+    """May a Point have another program, for values of new kinds? It has `computing` ones, and others that compute nothing."""
+    return others <= limit and computing < MOST_KINDS * limit
 
 
 @dataclass(slots=True)
@@ -371,7 +384,7 @@ class Trial:
         return result
 
     def __str__(self) -> str:
-        told = [f"{times.verdict or 'open'} ({times.why or counted(times)})" for times in self.kinds.values()]
+        told = [f"{times.verdict or 'open'} ({times.why or f'{times.calls} calls'})" for times in self.kinds.values()]
         places = [str(point.location) for point in [*self.function.points.values()] if point.left is not None]
         told += [f"as it is from {place}" for place in places]
         return "; ".join(dict.fromkeys(told)) or "not called"
@@ -400,31 +413,6 @@ def entering(trial: Trial, aside: set[tuple[type, ...]], calls: int) -> Callable
         return trial(*state)
 
     return choose if aside else enter
-
-
-@functools.cache
-def overheads() -> tuple[float, float]:
-    """Seconds that an entry adds to what it enters, and a function that hands its arguments on to what it calls."""
-
-    def direct(first: Any) -> Any:
-        return first
-
-    def called(function: Callable[..., Any]) -> float:
-        return min(timeit.repeat(lambda: function(0), number=TIMED, repeat=TIMED)) / TIMED
-
-    def plain(first: Any) -> Any:
-        return direct(first)
-
-    assert isinstance(direct, types.FunctionType)
-    current = Current()
-    current.enter = current.user = direct
-    entry = make_entry(direct, Parameters.of(direct.__code__), current, True)
-    least = called(direct)
-    return max(called(entry) - least, 0.0), max(called(plain) - least, 0.0)
-
-
-def counted(times: Times) -> str:
-    return f"{times.calls} calls"
 
 
 def in_words(seconds: float) -> str:

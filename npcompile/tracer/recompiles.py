@@ -57,13 +57,13 @@ from npcompile.tracer.guard_text import text_of
 from npcompile.tracer.guard_words import spoken, text_of_value
 from npcompile.tracer.integer_guards import name_fixed
 from npcompile.tracer.made_anew import IS_OF_PYTHON
+from npcompile.tracer.profitability import may_make_more
 from npcompile.tracer.variant import Variant
 
 Guards = Sequence[Guard]
 Scope = dict[str, Any]
 
-MOST_KINDS = 32  # times `config.recompile_limit` are the programs for values of all kinds together
-MOST_DROPPED = 4  # times the same are those that may be dropped for what is gone
+MOST_DROPPED = 4  # times `config.recompile_limit` are the programs that may be dropped for what is gone
 CONSTANTS = ("values of", "code of", "length of", "keys of", "members of")  # what a few values are assumed of
 OTHER = 1 << 64  # no integer of a program is as large
 
@@ -81,7 +81,7 @@ def has_room(point: Any, state: tuple[Any, ...]) -> bool:
             point.dropped += 1
             return True
     alike = [v for v in computing if not is_of_other_kind(v.guards, point.function.namespace, values, layouts)]
-    are_few = len(point.variants) - len(computing) <= limit and len(computing) < MOST_KINDS * limit
+    are_few = may_make_more(limit, len(computing), len(point.variants) - len(computing))
     return are_few and (len(alike) < limit or assume_less(point, alike, values))
 
 

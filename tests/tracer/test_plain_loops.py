@@ -15,7 +15,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tracer import plain_loops
-from npcompile.tracer.plain_loops import PATIENCE, SMALL
+from npcompile.tracer.profitability import LOOKED_AT_HOPS, SMALL
 
 X = np.arange(200.0)
 
@@ -415,6 +415,6 @@ def threshold_of(counts):
 
 def test_native_programs_that_return_stay() -> None:
     compiled, counts = npc.compile(threshold_of), np.random.default_rng(1).integers(0, 9, 250)
-    for _ in range(PATIENCE * 2):
+    for _ in range(LOOKED_AT_HOPS * 2):
         same(compiled(counts), threshold_of(counts))
     assert not plain_points(compiled)

@@ -20,7 +20,7 @@ from npcompile.compiler import compiled_function
 from npcompile.tracer import recompiles
 from npcompile.tracer.left_to_python import FIRST_SPAN
 from npcompile.tracer.point import Point
-from npcompile.tracer.recompiles import MOST_KINDS
+from npcompile.tracer.profitability import MOST_KINDS
 from npcompile.tracer.wrapping import ARRAY_FLAGS
 
 X = np.arange(6.0)
