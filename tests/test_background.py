@@ -151,6 +151,15 @@ def test_compilers_beside_the_program_leave_it_the_processor():
     assert Job(priority, read).result() == min(own + process.NICE, 19)
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/autogroup"), reason="no autogroups: priorities count between all processes")
+def test_their_priority_is_one_among_those_of_the_program():
+    """Priorities count within an autogroup alone, and a session of its own is one."""
+    with open("/proc/self/autogroup") as file:
+        own = file.read()
+    with process.Child([sys.executable, "-c", "print(open('/proc/self/autogroup').read(), end='')"], "", is_beside=True) as child:
+        assert child.result(60) == own
+
+
 def test_jobs_beyond_the_most_wait_for_those_at_work():
     """In order, and what is printed in between fits nowhere but into a file."""
     told = "import sys, time; sys.stderr.write('.' * (1 << 20)); time.sleep(0.2); print({})"

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout
 
-NICE = 5  # what runs beside the program, which goes on, is to leave it the processor
+NICE = 10  # what runs beside the program, which goes on, is to leave it the processor: a tenth is left where both want one
 RUNNING: weakref.WeakSet[Child] = weakref.WeakSet()
 
 
@@ -50,13 +50,14 @@ class Child:
             with tempfile.TemporaryFile() as source:  # nobody has to be there to feed a pipe
                 source.write(text.encode())
                 source.seek(0)
-                # Its own process group: what the driver starts must be killed with it.
+                # Its own process group: what the driver starts must be killed with it. Not its own session: Linux shares the
+                # processors equally between sessions (autogroups), and NICE would mean nothing beside the program.
                 self.process = subprocess.Popen(
                     command,
                     stdin=source,
                     stdout=output,
                     stderr=errors,
-                    start_new_session=True,
+                    process_group=0,
                     env=self.environment,
                 )
         except (OSError, ValueError) as error:
