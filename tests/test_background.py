@@ -48,7 +48,7 @@ def f(x, y):
 """
 
 
-def run(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
+def run(tmp_path: Path, script: str, header: str = HEADER) -> subprocess.CompletedProcess[str]:
     """Run a script with a compiler that waits while a file is there, and makes nothing where another is."""
     compiler = tmp_path / "cc"
     wait = 'while [ -e "$HELD" ]; do sleep 0.02; done'
@@ -58,7 +58,7 @@ def run(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "temporary").mkdir(exist_ok=True)
     changed = {"CC": str(compiler), "HELD": str(tmp_path / "held"), "NPCOMPILE_CACHE_DIR": str(tmp_path / "cache")}
     changed |= {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")}
-    command = [sys.executable, "-c", HEADER + script]
+    command = [sys.executable, "-c", header + script]
     return subprocess.run(command, env={**os.environ, **changed}, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -204,6 +204,42 @@ print(len(started))
 """,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_a_compiler_that_is_not_known_yet_is_not_waited_for(tmp_path, is_broken):
+    """What it can is asked beside the program too, and the runtime made: without a thread."""
+    done = run(
+        tmp_path,
+        f"""
+started = []
+sys.addaudithook(lambda event, of: started.append(of) if event == "_thread.start_new_thread" else None)
+x, y = np.arange(50.0), np.ones(50)
+wanted = compiled_function(f).user(x, y)
+for _ in range(5):
+    np.testing.assert_allclose(f(x, y), wanted, rtol=1e-15)
+    assert compiled_function(f).compiling.is_alive()
+assert not any(p.variants for p in compiled_function(f).points.values())
+if {is_broken}:
+    Path(str(held) + ".broken").touch()
+held.unlink()
+for _ in range(5):
+    np.testing.assert_allclose(f(x, y), wanted, rtol=1e-15)
+    if job := compiled_function(f).compiling:
+        job.join()
+point, = compiled_function(f).points.values()
+print(len(started), bool(point.variants), point.is_native)
+""",
+        HEADER.replace("ready(np.ones(3))", ""),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "0 True False\n" or is_broken and done.stdout == "0 False True\n"  # where there is no other compiler
+
+
+def test_a_program_that_ends_while_the_compiler_is_asked_leaves_nothing(tmp_path):
+    done = run(tmp_path, "f(np.arange(50.0), np.ones(50))", HEADER.replace("ready(np.ones(3))", ""))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not [*(tmp_path / "temporary").iterdir()]
 
 
 def test_what_was_made_when_the_program_ends_is_kept_for_the_next(tmp_path):

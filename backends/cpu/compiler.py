@@ -233,21 +233,29 @@ def processor() -> str:
 
 
 class Trial:
-    """All that units need of a compiler, asked of it at once by processes that run beside this one until `probe` waits."""
+    """All that units need of a compiler, asked of it at once by processes that run beside this one until `probe` waits.
 
-    def __init__(self, command: tuple[str, ...], cache: Cache, runtime: str | None = None):
+    `is_beside`: no call waits for them.
+    """
+
+    def __init__(self, command: tuple[str, ...], cache: Cache, runtime: str | None = None, is_beside: bool = False):
         from npcompile.backends.cpu.process import Child  # here, because a warm start runs no process
 
         flags = optional_flags(command)
         self.cache = cache
         self.wanted = Compiler(command, "", (*BASE_FLAGS, *flags), OPTIONAL_LIBRARIES)
         with ExitStack() as held:
-            self.attempt = held.enter_context(begin_attempt(command, flags, OPTIONAL_LIBRARIES, cache))
-            self.macros = held.enter_context(Child(asking_for_macros(command, flags), ABOUT))
+            self.attempt = held.enter_context(begin_attempt(command, flags, OPTIONAL_LIBRARIES, cache, is_beside))
+            self.macros = held.enter_context(Child(asking_for_macros(command, flags), ABOUT, is_beside))
             self.runtime = (
-                None if runtime is None else held.enter_context(self.wanted.begin(runtime, cache))
+                None if runtime is None else held.enter_context(self.wanted.begin(runtime, cache, is_beside))
             )  # as if all went well
             self.held = held.pop_all()
+
+    def has_ended(self) -> bool:
+        """Has the compiler told all, and made the runtime?"""
+        asked = self.attempt, self.macros, self.runtime
+        return all(each is None or each.has_ended() for each in asked)
 
     def is_of(self, compiler: Compiler) -> bool:
         """Did all go well with this compiler?"""
@@ -261,14 +269,14 @@ class Trial:
         self.held.close()
 
 
-def begin_finding(cache: Cache, runtime_text: Callable[[], str]) -> Compiler | Trial | None:
+def begin_finding(cache: Cache, runtime_text: Callable[[], str], is_beside: bool) -> Compiler | Trial | None:
     """The best candidate, or, where it is not known, its trial. None where it cannot be tried: `find_compiler` will tell."""
     command = next(candidates(), None)
     try:
         if command is None:
             return None
         known = cache.read(fingerprint(command), ".json")
-        return Trial(command, cache, runtime_text()) if known is None else restore(known)
+        return Trial(command, cache, runtime_text(), is_beside) if known is None else restore(known)
     except (CompilerError, OSError):
         return None
 
@@ -293,9 +301,11 @@ def probe(trial: Trial) -> Compiler:
     return Compiler(command, flags=(*BASE_FLAGS, *flags), libraries=libraries, **told)
 
 
-def begin_attempt(command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], cache: Cache) -> Making:
+def begin_attempt(
+    command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], cache: Cache, is_beside: bool = False
+) -> Making:
     source = "\n".join((PROBE, *(PROBES[option] for option in (*flags, *libraries) if option in PROBES)))
-    return Compiler(command, "", (*BASE_FLAGS, *flags, *MISSING_IS_AN_ERROR), libraries).begin(source, cache)
+    return Compiler(command, "", (*BASE_FLAGS, *flags, *MISSING_IS_AN_ERROR), libraries).begin(source, cache, is_beside)
 
 
 def succeeds(attempt: Making) -> bool:

@@ -136,8 +136,7 @@ class Loader:
                 return None
             begin = partial(self.compiler.begin, source, self.cache, is_beside=True)
             job = self.jobs[key] = Job(begin, partial(self.library, source, key, "npc_run"))
-            atexit.unregister(end_jobs)
-            atexit.register(end_jobs)  # the latest is called first: before `tempfile` removes its folders
+            end_last()
         if not PATIENCE.waits and job.is_alive():
             raise NotYet(job)
         try:
@@ -370,13 +369,15 @@ class Process:
     refused: CompilerError | WrongSetting | None = None  # what a compiler said that would say so again
     has_begun: bool = False
     trial: Trial | None = None  # of the compiler, until the loader is made
+    job: Job[Trial, None] | None = None  # the same where calls do not wait for it
 
 
 PROCESS = Process()
 
 
 def loader() -> Loader:
-    """The loader of this process. Raises NoCompiler."""
+    """The loader of this process. Raises NoCompiler; NotYet where the compiler is still asked, and the caller does not wait."""
+    end_trial()
     with PROCESS.lock:
         if PROCESS.refused:
             raise type(PROCESS.refused)(*PROCESS.refused.args)
@@ -389,6 +390,16 @@ def loader() -> Loader:
                 PROCESS.refused = error
                 raise
         return PROCESS.loader
+
+
+def end_trial() -> None:
+    """Take what the processes made that `begin` has started. Raises NotYet where they go on, and the caller does not wait."""
+    if (job := PROCESS.job) is not None:
+        if not PATIENCE.waits and job.is_alive():
+            raise NotYet(job)
+        PROCESS.job = None
+        with suppress(NoCompiler, WrongSetting):  # whoever needs the runtime is told
+            job.result()
 
 
 def found_loader() -> Loader:
@@ -411,11 +422,14 @@ def begin() -> None:
         PROCESS.has_begun = True
         if PROCESS.loader or PROCESS.refused or why_unsupported():
             return
-        found = begin_finding(cache := open_cache(), runtime_text)
+        found = begin_finding(cache := open_cache(), runtime_text, not PATIENCE.waits)
         if isinstance(found, Compiler):
             PROCESS.loader = Loader(cache, found)
         PROCESS.trial = trial = found if isinstance(found, Trial) else None
-    if trial:
+    if trial and not PATIENCE.waits:  # no thread, as in Job
+        PROCESS.job = Job(lambda: trial, finish)
+        end_last()
+    elif trial:
         InBackground(partial(finish, trial), daemon=False)  # so that no process is left behind where the program ends before
 
 
@@ -438,19 +452,29 @@ def why_unsupported() -> str:
 def forget_locks() -> None:
     """In a forked child: other threads held locks when the process was copied, and are not there to release them."""
     PROCESS.lock = threading.Lock()
-    KEPT.extend((PROCESS.trial, PROCESS.loader))  # what the parent is making is in folders that are not to be removed here
-    PROCESS.has_begun, PROCESS.trial = False, None
+    KEPT.extend(
+        (PROCESS.trial, PROCESS.loader, PROCESS.job)
+    )  # what the parent is making is in folders that are not to be removed here
+    PROCESS.has_begun, PROCESS.trial, PROCESS.job = False, None, None
     if (known := PROCESS.loader) is not None:
         fresh = Loader(known.cache.in_child(), known.compiler, known.table, compiled=known.compiled, given_up=known.given_up)
         fresh._functions, fresh.products = known._functions, known.products
         PROCESS.loader = fresh
 
 
+def end_last() -> None:
+    """What is registered last is called first: before `tempfile` removes its folders."""
+    atexit.unregister(end_jobs)
+    atexit.register(end_jobs)
+
+
 def end_jobs() -> None:
     """Keep what was made beside the program for the next one, stop the other compilers, and remove their files."""
-    for job in [*(PROCESS.loader.jobs.values() if PROCESS.loader else ())]:
+    trial, PROCESS.job = PROCESS.job, None
+    jobs: list[Job[Any, Any]] = [trial] if trial else []
+    for job in jobs + [*(PROCESS.loader.jobs.values() if PROCESS.loader else ())]:
         if not job.is_alive():
-            with suppress(CompilerError):  # nobody is there to be told
+            with suppress(NoCompiler, WrongSetting):  # nobody is there to be told
                 job.result()
         job.end()
 
