@@ -56,6 +56,12 @@ def whole(builder: Builder, function: Callable[..., Any], arrays: list[Array], r
     return items(builder, builder.apply("whole", *(x.node for x in arrays), function=call, results=results))
 
 
+def require_none(builder: Builder, are_unusual: Array) -> None:
+    """The program checks that NumPy neither warns nor raises: where one is true, NumPy runs instead."""
+    if "branches" not in builder.ignored:
+        builder.apply("require_none", are_unusual.node)
+
+
 def elements_at(builder: Builder, x: Array, places: Array) -> Array:
     """x[places] along the first axis, in C order: the form of such functions that is differentiated."""
     return fresh(builder, builder.apply("gather", x.node, places.node))

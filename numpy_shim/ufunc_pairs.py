@@ -94,8 +94,10 @@ def frexp_parts(builder: Builder, x: Node) -> tuple[Node, Node]:
     mantissa = builder.apply("bitcast", builder.apply("bitwise_or", kept, number(bias << width, integer)), dtype=x.dtype)
     # 0, infinities and NaN are their own mantissa.
     ordinary = builder.apply("logical_and", builder.apply("isfinite", x), builder.apply("not_equal", x, number(0, x.dtype)))
-    exponent = builder.apply("where", ordinary, exponent, number(0, integer))
-    return builder.apply("where", ordinary, mantissa, x), cast(builder, exponent, np.dtype(np.int32))
+    exponent = cast(builder, builder.apply("where", ordinary, exponent, number(0, integer)), np.dtype(np.int32))
+    if builder.may_differentiate(x):  # by what is exact too, and not made of bits
+        return builder.apply("ldexp", x, builder.apply("negative", exponent)), exponent
+    return builder.apply("where", ordinary, mantissa, x), exponent
 
 
 FUNCTIONS[np.divmod] = call_divmod

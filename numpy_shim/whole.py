@@ -25,11 +25,11 @@ from npcompile.numpy_shim.arguments import (
     shape_of,
     unbox,
 )
-from npcompile.numpy_shim.data_sizes import counted, elements_at, places, sized, whole
+from npcompile.numpy_shim.data_sizes import counted, elements_at, places, require_none, sized, whole
 from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.manipulation import place_of_extreme, ravel
 from npcompile.numpy_shim.methods import method, place_one
-from npcompile.numpy_shim.registry import as_array, implements, is_traced, literal, result_dtype
+from npcompile.numpy_shim.registry import FUNCTIONS, as_array, implements, is_traced, literal, result_dtype
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, full, result_meta
 from npcompile.tensor_core.dim import Dim, Size, same
@@ -292,7 +292,23 @@ def choose(builder: Builder, a: Array, choices: Any, /, out: Any = None, mode: A
     if not shape or any(x.meta.weak for x in arrays):
         raise Decline("choose between numbers")
     keywords = constants(mode=mode)
+    if not builder.is_plain_here and dtype.kind in "fc" and mode == "raise":
+        return chosen_rows(builder, a, [cast_to(builder, x, dtype) for x in arrays], shape)
     return only(whole(builder, chosen, [a, *arrays], ((shape, dtype),), **keywords))
+
+
+def cast_to(builder: Builder, x: Array, dtype: np.dtype) -> Array:
+    return fresh(builder, cast(builder, x.node, dtype))
+
+
+def chosen_rows(builder: Builder, a: Array, arrays: list[Array], shape: Shape) -> Array:
+    """The form of np.choose that is differentiated. Where a number names none of the arrays, NumPy raises."""
+    less, at_least, either, where = (FUNCTIONS[f] for f in (np.less, np.greater_equal, np.logical_or, np.where))
+    require_none(builder, either(builder, less(builder, a, 0), at_least(builder, a, len(arrays))))
+    found = fresh(builder, expand(builder, arrays[0].node, shape))
+    for k, x in enumerate(arrays[1:], 1):
+        found = where(builder, FUNCTIONS[np.equal](builder, a, k), x, found)
+    return found
 
 
 def chosen(a: np.ndarray, *arrays: np.ndarray, **keywords: Any) -> np.ndarray:

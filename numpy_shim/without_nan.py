@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib import _nanfunctions_impl
 
 from npcompile.numpy_shim.arguments import array_of, axes_of, axis_of, flag, unbox
-from npcompile.numpy_shim.data_sizes import whole
+from npcompile.numpy_shim.data_sizes import require_none, whole
 from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.manipulation import permute
 from npcompile.numpy_shim.quantiles import interpolated
@@ -156,12 +156,6 @@ def spread(builder: Builder, x: Array, axes: Any, keepdims: bool, ddof: Any, is_
 
 def cast_like(builder: Builder, found: Array, x: Array) -> Array:
     return found if found.dtype == x.dtype else METHODS["astype"](builder, found, x.dtype)  # type: ignore[no-any-return]
-
-
-def require_none(builder: Builder, are_unusual: Array) -> None:
-    """The program checks that NumPy warns of no row."""
-    if "branches" not in builder.ignored:
-        builder.apply("require_none", are_unusual.node)
 
 
 @implements(_nanfunctions_impl._nanmedian)
