@@ -1,6 +1,7 @@
 """What of the programs with loops goes through the loop IR, and why not the rest: `python -m tests.loop_ir.share`.
 
-With `--write` the answers go to share.json. test_share.py fails where a program is taken no more.
+With `--write` the answers go to share.json. test_share.py fails where a program is taken no more. `--passes` runs the programs
+that `npc.compile` leaves to the compiler of text, and counts for each of its passes the programs in which it fired.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+import npcompile as npc
 from benchmarks.programs.families import PROGRAMS
 from npcompile.backends.cuda.loop_ir.program import cuda_program
 from npcompile.backends.loop_ir import target
@@ -25,8 +27,12 @@ from npcompile.loop_questions import Question
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import Policy, Program
 from npcompile.tensor_core.loop_ir.pipeline import run_passes
+from npcompile.tracer.bytecode.analysis import analyse
+from npcompile.tracer.entry import compiled_function
+from npcompile.tracer.loop_ir import family
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import trace
+from tests.loop_ir.agreement import happened
 from tests.native_loops.generate import draw_program
 
 FILE = Path(__file__).with_name("share.json")
@@ -74,11 +80,17 @@ def on_cuda(function: FunctionType, arguments: Sequence[Any]) -> None:
     cuda_program(trace(function, arguments, Policy.ABORT).program)
 
 
+def compiled(function: FunctionType, arguments: Sequence[Any]) -> None:
+    """As npc.compile does."""
+    family.optimised(trace(function, arguments), analyse(function.__code__))
+
+
 WAYS: dict[str, Callable[[FunctionType, Sequence[Any]], None]] = {
     "exits resume": resumes,
     "exits abort": aborts,
     "gradient": derivative,
     "CUDA": on_cuda,
+    "npc.compile": compiled,
 }
 
 
@@ -106,6 +118,21 @@ def refused(answers: dict[str, str]) -> list[tuple[str, int]]:
     return Counter(answer for answer in answers.values() if answer != TAKEN).most_common()
 
 
+def passes_of_text(found: dict[str, str]) -> Counter[str]:
+    """Pass of the compiler of text -> in how many of the programs that are left to it the pass fired."""
+    fired: Counter[str] = Counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, function, arguments in programs():
+            if found[name] != TAKEN:
+                compiled = npc.compile(function)
+                happened(compiled, tuple(arguments))  # also where it raises
+                variants = [each.compiled for point in compiled_function(compiled).points.values() for each in point.variants]
+                ran = [each for made in variants for each in getattr(made, "passes", ())]
+                fired.update({"(all)", *(each.name for each in ran if each.fired)})
+    return fired
+
+
 def main() -> None:
     found = answers()
     for way, of_programs in found.items():
@@ -116,6 +143,9 @@ def main() -> None:
         )
         for reason, times in refused(of_programs)[:12]:
             print(f"    {times:>3} {reason}")
+    if "--passes" in sys.argv:
+        for name, times in passes_of_text(found["npc.compile"]).most_common():
+            print(f"    {times:>3} {name}")
     if "--write" in sys.argv:
         stored = {way: {"taken": taken(each), "refused": dict(refused(each))} for way, each in found.items()}
         FILE.write_text(json.dumps(stored, indent=1) + "\n")
