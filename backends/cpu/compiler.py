@@ -38,6 +38,10 @@ if sys.platform == "darwin":
 # The last elements, fewer than a vector has, are not done by a whole one whose other lanes are 0: 0 / 0 is an error (GCC 16).
 OPTIONAL_FLAGS: tuple[str, ...] = ("-mprefer-vector-width=512", "-fopenmp", "-fopenmp-simd")
 OPTIONAL_FLAGS += ("-fno-tree-sink", "-fno-thread-jumps", "-fno-tree-pre", "--param=vect-partial-vector-usage=0")
+# What GCC's time grows faster with than the code does, and finds nothing in straight lines: 1,000 products and sums that wait for
+# each other take it 1.3 s, and 0.5 s so.
+LARGE_UNIT = 150_000  # characters
+LARGE_FLAGS = ("-fno-gcse",)
 GATHERS = Path("/sys/devices/system/cpu/vulnerabilities/gather_data_sampling")  # of Linux
 OPTIONAL_LIBRARIES = ("-lmvec", "-lm")  # in the order of the link; vector mathematics is of glibc only
 
@@ -82,6 +86,10 @@ class Compiler:
     def has_vector_math(self) -> bool:
         return "-lmvec" in self.libraries
 
+    def flags_for(self, source: str) -> tuple[str, ...]:
+        """For one unit. What takes -fno-tree-pre takes -fno-gcse."""
+        return (*self.flags, *LARGE_FLAGS) if len(source) > LARGE_UNIT and "-fno-tree-pre" in self.flags else self.flags
+
     def begin(self, source: str, cache: Cache, is_beside: bool = False) -> Making:
         """Begin to make a shared library of one C translation unit, maybe beside the program. Raises CompilerError."""
         return Making(self, source, cache, is_beside)
@@ -97,7 +105,7 @@ class Making:
         with ExitStack() as held:
             folder = held.enter_context(cache.scratch_directory())
             self.output = folder / "unit.so"
-            command = [*compiler.command, *compiler.flags, "-o", str(self.output), "-", *compiler.libraries]
+            command = [*compiler.command, *compiler.flags_for(source), "-o", str(self.output), "-", *compiler.libraries]
             kept = {"ZIG_LOCAL_CACHE_DIR": str(folder)}  # else zig keeps what it makes of each unit in its own cache, for ever
             self.child = held.enter_context(Child(command, source, is_beside, kept))
             self.held = held.pop_all()

@@ -17,7 +17,7 @@ import pytest
 
 from npcompile.backends.cache import Cache
 from npcompile.backends.cpu import compiler as compiler_module
-from npcompile.backends.cpu.compiler import BASE_FLAGS, OPTIONAL_FLAGS, find_compiler, processor, which
+from npcompile.backends.cpu.compiler import BASE_FLAGS, LARGE_UNIT, OPTIONAL_FLAGS, find_compiler, processor, which
 from npcompile.backends.cpu.library_files import has_subnormals, load_library, why_incomplete
 from npcompile.backends.cpu.loader import Loader
 from npcompile.backends.errors import CompilerError, CompilerTimeout, NoCompiler
@@ -207,6 +207,16 @@ def test_compiler_without_options_is_used_without_them(fake):
     assert loader.compiler.libraries == ("-lm",)
     assert not loader.compiler.has_openmp and not loader.compiler.has_vector_math
     assert loader.load(constant(6), [INT64]).call() == (6,)
+
+
+@needs_compiler
+def test_large_units_are_compiled_in_less_time(fake, tmp_path):
+    cache = fake(f'echo "$@" >> {tmp_path}/asked; exec {REAL} "$@"')
+    loader = Loader(cache, find_compiler(cache))
+    for source in (constant(7), constant(8) + "/* a comment */\n" * (LARGE_UNIT // 10)):
+        loader.load(source, [INT64])
+    *_, small, large = [line for line in (tmp_path / "asked").read_text().splitlines() if line.endswith("-lm")]
+    assert "-fno-gcse" in large and "-fno-gcse" not in small
 
 
 @needs_compiler
