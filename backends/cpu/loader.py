@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _ctypes
 import atexit
 import ctypes
 import os
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -71,17 +70,11 @@ class MethodDef(ctypes.Structure):
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """What the function of a unit points to: its library is unloaded after the function is gone."""
+    """What is known of a unit while its function is there, with which its library goes."""
 
     library: Library
-    definition: MethodDef
+    table: int
     seconds: float = 0.0
-
-    def __del__(self) -> None:
-        if not sys.is_finalizing():
-            if drop := getattr(self.library.handle, "npc_drop", None):  # arrays that wait for the next call
-                drop()
-            _ctypes.dlclose(self.library.handle._handle)
 
 
 @dataclass(slots=True, eq=False)
@@ -124,8 +117,8 @@ class Loader:
                         product.handle.npc_offer(ctypes.c_void_p(self.table))
                         self.products[tag] = product  # now that the table has it: other threads look here
                 function = self._functions[key] = bind(library, self.table, dtypes)
-                unit_of(function).seconds = time.perf_counter() - began
-            unit = unit_of(function)
+                UNITS[function].seconds = time.perf_counter() - began
+            unit = UNITS[function]
             return Loaded(function, unit.seconds, unit.library.path, unit.library.was_cached)
 
     def made_beside(self, source: str, key: str) -> Library | None:
@@ -255,54 +248,44 @@ def runtime_text() -> str:
         raise NoCompiler(f"the source of the runtime cannot be read: {error}") from error
 
 
-KEPT: list[Any] = []  # what functions of libraries point to that are never unloaded
 TRIMS: list[Callable[[], int]] = []  # of each runtime: gives back the memory that it keeps
 DTYPES: dict[tuple[tuple[np.dtype, str], ...], Any] = {}  # arrays of pointers to dtypes, which libraries point to
 
 
-def unit_of(function: Any) -> Unit:
-    unit = function.__self__
-    assert isinstance(unit, Unit)
-    return unit
+KEPT: list[Any] = []  # what libraries point to that are never unloaded
+
+
+UNITS: WeakKeyDictionary[Callable[..., Any], Unit] = WeakKeyDictionary()
+MAKERS: dict[int, Callable[..., Any]] = {}  # of functions that own something, by the address of a runtime's table
 
 
 def bind(library: Library, table: int, dtypes: Sequence[np.dtype]) -> Callable[..., tuple[Any, ...]]:
-    """The Python function of a unit: CPython calls `npc_run` directly."""
+    """The Python function of a unit: CPython calls `npc_run` directly. Its library is unloaded after it is gone."""
     objects = DTYPES.setdefault(tuple((dtype, dtype.char) for dtype in dtypes), (ctypes.py_object * max(1, len(dtypes)))(*dtypes))
     library.handle.npc_bind(ctypes.c_void_p(table), objects)
     give_loops(library.handle)
-    definition = definition_of(library, "npc_run")
-    return function_of(definition, Unit(library, definition))
-
-
-@dataclass(slots=True)
-class Beside:
-    """What another function of a unit points to: the unit's own function, with which its library goes."""
-
-    function: Callable[..., Any]
-    definition: MethodDef
+    drop = address_of(library, "npc_drop") if hasattr(library.handle, "npc_drop") else None
+    function = MAKERS[table](address_of(library, "npc_run"), b"npc_run", library.handle._handle, drop, None)
+    UNITS[function] = Unit(library, table)
+    return function
 
 
 def beside(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Another Python function of the unit of `function`."""
-    definition = definition_of(unit_of(function).library, name)
-    return function_of(definition, Beside(function, definition))
+    """Another Python function of the unit of `function`, which goes no sooner."""
+    unit = UNITS[function]
+    return MAKERS[unit.table](address_of(unit.library, name), name.encode(), None, None, id(function))
 
 
-def definition_of(library: Library, name: str) -> MethodDef:
-    """Of a function of the library that takes what METH_FASTCALL passes."""
-    entry = ctypes.cast(getattr(library.handle, name), ctypes.c_void_p).value
-    return MethodDef(name.encode(), entry, METH_FASTCALL, None)
+def address_of(library: Library, name: str) -> int:
+    address = ctypes.cast(getattr(library.handle, name), ctypes.c_void_p).value
+    assert address is not None
+    return address
 
 
 def python_function(library: Library, name: str, owner: Any = None) -> Callable[..., Any]:
-    """A function of a library that is never unloaded; it pickles as the attribute of its owner."""
-    KEPT.append(definition := definition_of(library, name))
-    return function_of(definition, owner)
-
-
-def function_of(definition: MethodDef, owner: Any) -> Callable[..., Any]:
-    """CPython drops `owner`, the function's __self__, after it has read the definition for the last time."""
+    """A function that takes what METH_FASTCALL passes, of a library that is never unloaded; pickled as its owner's attribute."""
+    definition = MethodDef(name.encode(), address_of(library, name), METH_FASTCALL, None)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))  # for good: CPython reads it at the end of a process too
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     made: Callable[..., Any] = make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(definition), owner, None)
     return made
@@ -320,6 +303,8 @@ def start(library: Library) -> int:
     blas = (ctypes.c_void_p * len(ROUTINES))(*routines)
     objects = (np.generic, report_float_errors, _ERROR_STATE, _DEFAULT_STATE)
     table = begin(numpy_api, *objects, thread_limit(), most_kept(), blas, limit)
+    makes = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, *(ctypes.c_void_p,) * 3)
+    MAKERS[table] = makes(("npc_owned_function", library.handle))
     OVERLAP.are_disjoint = python_function(library, "npc_are_disjoint")
     LIKENESS.are_like = python_function(library, "npc_are_like")
     LIKENESS.kind_of = python_function(library, "npc_kind_of")

@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import resource
+import subprocess
 import sys
 import threading
 import tracemalloc
@@ -369,3 +370,32 @@ def test_same_source_with_other_dtypes_is_another_library(loader):
 def test_keywords_are_refused(loader):
     with pytest.raises(TypeError, match="npc_run"):
         loader.load(SCRATCH, [INT64]).call(bytes=1)
+
+
+CYCLES = """
+import gc
+from npcompile.backends.cpu.loader import load
+from tests.runtime.units import INT64, constant
+
+class Caller:
+    def __init__(self, function):
+        self.function, self.me = function, self
+    def __del__(self):
+        print(*self.function())
+
+for number in range(3):
+    call = load(constant(number), [INT64]).call
+    cycle = Caller(call)
+    del call, cycle
+    gc.collect()
+last = [load(constant(3), [INT64]).call]
+last.append(last)
+"""
+
+
+def test_functions_in_cycles_go_last():
+    """Whatever the collector clears first: what CPython reads of a function, and its code, stay until nothing can call it."""
+    environment = {**os.environ, "PYTHONMALLOC": "debug"}  # memory that is freed is overwritten
+    for _ in range(2):  # with an empty cache, and from it
+        done = subprocess.run([sys.executable, "-c", CYCLES], capture_output=True, text=True, env=environment)
+        assert (done.returncode, done.stdout.split()) == (0, ["0", "1", "2"]), done.stderr
