@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from npcompile import trees
+from npcompile import control, trees
 from npcompile.backends.loop_ir import target
 from npcompile.backends.loop_ir.native import CompileGradient, Native, Taken, said_of
 from npcompile.backends.passes import Pass
@@ -49,6 +49,7 @@ MOST_LEAVES = 64  # of arguments that are trees
 PLAIN = frozenset((np.ndarray, np.float64, np.float32, np.int64, np.bool_, float, int, bool))  # arguments that are no trees
 MOST_ABORTS = 16  # one after another, before a program is not tried any more
 EMPTY = CellType()
+LOOPS = {loop.__name__: loop for loop in (control.fori_loop, control.while_loop)}
 Key: TypeAlias = "tuple[CodeType, tuple[Type | type | trees.TreeDef | None, ...]]"
 
 
@@ -252,12 +253,14 @@ def leaves_of(form: trees.TreeDef | None, k: int) -> range:
 def has_loops(function: FunctionType, level: int = 0) -> bool:
     """Are there loops in it, or in functions that its names stand for?"""
     code = function.__code__
-    if analyse(code).loop_headers:
+    if analyse(code).loop_headers or not LOOPS.keys().isdisjoint(code.co_names):
         return True
     if level == MOST_LEVELS:
         return False
     cells = [cell.cell_contents for cell in function.__closure__ or () if cell != EMPTY]
     named = [function.__globals__.get(name) for name in code.co_names]
+    if any(each is loop for each in (*cells, *named) for loop in LOOPS.values()):
+        return True
     return any(has_loops(plain_function(each), level + 1) for each in (*cells, *named) if isinstance(each, FunctionType))
 
 

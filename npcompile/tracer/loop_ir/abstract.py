@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from types import EllipsisType, ModuleType
+from types import CellType, CodeType, EllipsisType, FunctionType, ModuleType
 from typing import TypeAlias
 
 import numpy as np
@@ -34,7 +34,7 @@ class Mark(Enum):
 
 
 # What a program may name: modules, functions, classes, and constants that are not numbers.
-Named: TypeAlias = ModuleType | Callable[..., object] | str | np.dtype | EllipsisType | Mark | None
+Named: TypeAlias = ModuleType | Callable[..., object] | str | np.dtype | EllipsisType | CodeType | Mark | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +138,23 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """A variable that functions inside read: of the frame that has so many callers, or of a function around the program's."""
+
+    name: str
+    where: int | CellType
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """A function that the program makes, and calls while the frame that made it is there. Its own cells are empty."""
+
+    function: FunctionType
+    cells: tuple[Cell, ...]
+    defaults: tuple[Abstract, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NewErrorState:
     """An np.errstate that is not entered yet."""
 
@@ -152,7 +169,8 @@ class EnteredErrorState:
 
 
 Traversal: TypeAlias = "Range | Enumerate | Zip | Iterating | Rest"
-Abstract: TypeAlias = "Value | Known | Tuple | Record | Slice | Seen | Traversal | Method | NewErrorState | EnteredErrorState"
+Function: TypeAlias = "Method | Cell | Closure"
+Abstract: TypeAlias = "Value | Known | Tuple | Record | Slice | Seen | Traversal | Function | NewErrorState | EnteredErrorState"
 Key: TypeAlias = tuple["Type | Named | int | str | ErrorState | Key", ...]
 
 
@@ -160,7 +178,7 @@ def leaves(x: Abstract) -> Iterator[int]:
     match x:
         case Value(value):
             yield value
-        case Tuple(items) | Record(_, items) | Rest(items):
+        case Tuple(items) | Record(_, items) | Rest(items) | Closure(_, _, items):
             for item in items:
                 yield from leaves(item)
         case Slice(start, stop):
@@ -215,6 +233,8 @@ def rebuilt(x: Abstract, values: Iterator[int]) -> Abstract:
             return Iterating(rebuilt(over, values), next(values), next(values))
         case Method(receiver, name):
             return Method(rebuilt(receiver, values), name)  # type: ignore[arg-type]
+        case Closure(function, cells, defaults):
+            return Closure(function, cells, tuple(rebuilt(item, values) for item in defaults))
     return x
 
 
@@ -245,6 +265,10 @@ def key_of(x: Abstract, types: list[Type]) -> Key:
             return ("iterator", key_of(over, types))
         case Method(receiver, name):
             return ("method", name, key_of(receiver, types))
+        case Cell(name, where):
+            return ("cell", name, where if isinstance(where, int) else id(where))
+        case Closure(function, cells, defaults):
+            return ("closure", id(function.__code__), *(key_of(item, types) for item in (*cells, *defaults)))
         case NewErrorState(modes):
             return ("new error state", modes)
         case EnteredErrorState(modes):

@@ -30,7 +30,17 @@ from npcompile.tensor_core.loop_ir.rows import MEANINGS, result_type, sets_flags
 from npcompile.tensor_core.loop_ir.states import Literal, Mode, Slot
 from npcompile.tensor_core.loop_ir.types import BOOL, FLOAT, INT, PYTHON, Scalar, Type
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
-from npcompile.tracer.loop_ir.abstract import Abstract, EnteredErrorState, Key, Unsupported, key_of, leaves, rebuilt, recipe_of
+from npcompile.tracer.loop_ir.abstract import (
+    Abstract,
+    Cell,
+    EnteredErrorState,
+    Key,
+    Unsupported,
+    key_of,
+    leaves,
+    rebuilt,
+    recipe_of,
+)
 from npcompile.tracer.loop_ir.sources import Same, Source
 
 MOST_BLOCKS = 1600
@@ -47,9 +57,10 @@ class Frame:
     stack: list[Abstract]
     locals: dict[int, Abstract]  # by slot, those that are bound and may be read; below 0 what is read from outside
     caller: Frame | None = None
+    cells: tuple[Cell, ...] = ()  # what a function that the program made reads of the variables around it
 
     def copy(self) -> Frame:
-        return Frame(self.function, self.facts, self.index, list(self.stack), dict(self.locals), self.caller)
+        return Frame(self.function, self.facts, self.index, list(self.stack), dict(self.locals), self.caller, self.cells)
 
     def chain(self) -> Iterator[Frame]:
         frame: Frame | None = self
@@ -64,11 +75,14 @@ class Frame:
 
     def slots(self) -> Key:
         """Where everything in it is."""
-        return tuple((id(frame.facts), frame.index, len(frame.stack), *sorted(frame.locals)) for frame in self.chain())
+        return tuple(
+            (id(frame.facts), frame.index, *(key_of(x, []) for x in frame.cells), len(frame.stack), *sorted(frame.locals))
+            for frame in self.chain()
+        )
 
     def living(self, index: int) -> dict[int, Abstract]:
-        """The locals that may be read from instruction `index` on."""
-        live = self.facts.live[index]
+        """The locals that may be read from instruction `index` on, and those that functions inside may read."""
+        live = self.facts.live[index].union(self.facts.cells)
         return {slot: x for slot, x in self.locals.items() if slot < 0 or self.facts.slots[slot] in live}
 
 
@@ -271,7 +285,7 @@ class Builder:
     def goto(self, index: int) -> tuple[int, list[int]]:
         """The version of instruction `index` for the frame as it is, and the arguments that it takes."""
         now = self.as_numpys(self.frame) if self.merges else self.frame
-        frame = Frame(now.function, now.facts, index, now.stack, now.living(index), now.caller)
+        frame = Frame(now.function, now.facts, index, now.stack, now.living(index), now.caller, now.cells)
         key: Key = (frame.slots(), *(key_of(x, self.program.types) for x in frame.parts()))
         label = self.versions.get(key)
         if label is None:
@@ -301,7 +315,7 @@ class Builder:
             names = frame.facts.slots
             slots = {slot: renamed(frame.locals[slot], names[slot] if slot >= 0 else "") for slot in sorted(frame.locals)}
             caller = frame.caller and of(frame.caller)
-            return Frame(frame.function, frame.facts, frame.index, stack, slots, caller)
+            return Frame(frame.function, frame.facts, frame.index, stack, slots, caller, frame.cells)
 
         self.blocks.append(block)
         return Begun(block, of(frame))

@@ -14,7 +14,7 @@ from npcompile.numpy_shim import registry
 from npcompile.tensor_core.loop_ir.ops import FP_ERRORS, Call
 from npcompile.tensor_core.loop_ir.states import ErrorState, Mode
 from npcompile.tensor_core.loop_ir.types import F64, Kind, List, Memref
-from npcompile.tracer.loop_ir import filling, indexing, lists, numbers, statements
+from npcompile.tracer.loop_ir import control, filling, indexing, lists, numbers, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
     Enumerate,
@@ -136,6 +136,7 @@ OWN: Final[dict[Named, Function]] = {
     np.empty: filling.new_array(False),
     np.zeros: filling.new_array(True),
     np.dot: dot,
+    **control.OWN,
 }
 FUNCTIONS: Final[Mapping[Named, Function]] = ChainMap(OWN, OF_NUMBERS)  # rows may be added to the second later
 
@@ -216,7 +217,7 @@ def attribute(b: Builder, x: Abstract, name: str) -> Abstract:
     match x:
         case Record(keys, items, has_attributes=True) if name in keys:
             return items[keys.index(name)]
-        case Known(ModuleType() as module) if module in (np, np.linalg, math):
+        case Known(ModuleType() as module) if module in (np, np.linalg, math) or control.is_written(vars(module).get(name)):
             return named(b, ModuleAttribute(module, name))
         case Value(array) if isinstance(kind := b.type(array), Memref):
             match name:

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import TypeAlias
 
 import numpy as np
 
-from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Place, Policy, Program, Return
+from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Policy, Program, Return
 from npcompile.tensor_core.loop_ir.types import Kind, List, Memref
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.loop_ir import calls, inlining, iteration, leaving, lists, objects, operators, statements
+from npcompile.tracer.loop_ir import calls, control, inlining, iteration, leaving, lists, objects, operators, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
+    Closure,
     EnteredErrorState,
     Iterating,
     Known,
@@ -99,7 +100,7 @@ class FrontEnd:
 
     def trace(self, arguments: Sequence[object]) -> Traced:
         code = self.function.__code__
-        entry = inlining.frame_of(self.function)
+        entry = inlining.frame_of(self.function, self.policy is Policy.ABORT)
         b = Builder(Program(code.co_name, code.co_filename, policy=self.policy), entry, merges=self.merges)
         for slot, argument in enumerate(arguments):
             entry.locals[slot] = taken(b, argument, entry.facts.slots[slot], slot)
@@ -133,7 +134,7 @@ class FrontEnd:
         while not self.is_done:
             index = b.frame.index
             i = b.facts.instructions[index]
-            b.at = Place(b.frame.function.__code__.co_filename, i.line)
+            b.at = control.place_of(b.frame)
             if not is_first and index in b.facts.jump_targets:
                 b.jump(index)
                 return
@@ -197,6 +198,9 @@ def nothing(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 @handles("LOAD_FAST")
 def load_fast(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    if i.argval in b.facts.cells or i.argval in b.facts.free:
+        b.frame.stack.append(inlining.cell_of(b.frame, i.argval))  # the variable itself, for a function inside
+        return
     found = b.frame.locals.get(i.arg)
     if found is None:
         raise Unsupported(f"the variable {i.argval}, which may be unbound")
@@ -217,7 +221,7 @@ def delete_fast(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 @handles("LOAD_CONST")
 def load_const(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    b.frame.stack.append(calls.constant(b, i.argval))
+    b.frame.stack.append(Known(i.argval) if isinstance(i.argval, CodeType) else calls.constant(b, i.argval))
 
 
 @handles("LOAD_GLOBAL")
@@ -227,11 +231,31 @@ def load_global(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 @handles("LOAD_DEREF")
 def load_deref(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    function = b.frame.function
-    if i.argval not in b.facts.free:
-        raise Unsupported(f"the variable {i.argval}, which a function inside reads")
-    cell = (function.__closure__ or ())[b.facts.free.index(i.argval)]
-    front.push_outside(b, i, CellContents(cell, i.argval))
+    cell = inlining.cell_of(b.frame, i.argval)
+    if isinstance(cell.where, int):
+        b.frame.stack.append(inlining.content(b.frame, cell))
+    else:
+        front.push_outside(b, i, CellContents(cell.where, i.argval))
+
+
+@handles("STORE_DEREF")
+def store_deref(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    if i.argval not in b.facts.cells:
+        raise Unsupported(f"the variable {i.argval} of a function around, which is set")
+    b.frame.locals[b.facts.slots.index(i.argval)] = b.frame.stack.pop()
+
+
+@handles("MAKE_FUNCTION")
+def make_function(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    stack = b.frame.stack
+    code = stack.pop()
+    cells = stack.pop() if i.arg & 8 else Tuple(())
+    defaults = stack.pop() if i.arg & 1 else Tuple(())
+    if not b.aborts or i.arg & ~9 or not isinstance(code, Known) or not isinstance(code.named, CodeType):
+        raise Unsupported("a function that is made")
+    if not isinstance(cells, Tuple) or not isinstance(defaults, Tuple):
+        raise Unsupported("a function with defaults that are not known")
+    stack.append(inlining.made(b, code.named, cells.items, defaults.items))
 
 
 def push_callable(b: Builder, i: Instruction, x: Abstract) -> None:
@@ -289,7 +313,25 @@ def list_extend(front: FrontEnd, b: Builder, i: Instruction) -> None:
     items = b.frame.stack.pop()
     if not b.aborts or not isinstance(items, Tuple) or i.arg != 1:
         raise Unsupported("a list that is made of another object")
-    b.frame.stack[-1] = replace(items, is_list=True)  # it was empty
+    before = b.frame.stack[-1]
+    b.frame.stack[-1] = Tuple((*(before.items if isinstance(before, Tuple) else ()), *items.items), True)  # else it is empty
+
+
+@handles("LIST_APPEND")
+def list_append(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    """Of what stands behind a star, in a tuple or a list."""
+    item, before = b.frame.stack.pop(), b.frame.stack[-1]
+    if not b.aborts or not isinstance(before, Tuple) or i.arg != 1:
+        raise Unsupported("a list that is made of another object")
+    b.frame.stack[-1] = Tuple((*before.items, item), True)
+
+
+@handles("LIST_TO_TUPLE")
+def list_to_tuple(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    items = b.frame.stack[-1]
+    if not isinstance(items, Tuple):
+        raise Unsupported("a tuple of a list that grows")
+    b.frame.stack[-1] = replace(items, is_list=False)
 
 
 @handles("BUILD_SLICE")
@@ -410,8 +452,9 @@ def call(front: FrontEnd, b: Builder, i: Instruction) -> None:
         b.forget_flags()
         stack.append(Known(None))
         return
-    if isinstance(function, Known) and inlining.is_users(function.named) and b.aborts:
-        b.frame, front.is_elsewhere = inlining.entered(b, function.named, args, i.argval, calls.constant), True
+    function = control.written_for(b, function)
+    if b.aborts and isinstance(function, Closure | Known) and inlining.is_written_here(function):
+        b.frame, front.is_elsewhere = inlining.entered(b, function, args, i.argval, calls.constant), True
         return
     # The result is on the stack before a Point may follow: an append is the last thing that its call does.
     stack.append(Known(None))
@@ -494,6 +537,8 @@ def for_iter(front: FrontEnd, b: Builder, i: Instruction) -> None:
 def return_value(front: FrontEnd, b: Builder, i: Instruction) -> None:
     result = b.frame.stack.pop()
     if b.frame.caller is not None:
+        if inlining.outlives(b.frame, result):
+            raise Unsupported("a function that a function returns, with variables of it")
         b.frame, front.is_elsewhere = inlining.after_call(b.frame.caller, result), True
         return
     b.flush()

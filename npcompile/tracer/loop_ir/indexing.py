@@ -72,6 +72,8 @@ def element(b: Builder, x: Abstract, key: Abstract) -> Abstract:
     match x, key:
         case Tuple(items), Value(value) if isinstance(k := b.constants.get(value), int) and -len(items) <= k < len(items):
             return items[k]
+        case Tuple(items, is_list), Slice(start, stop, step):
+            return Tuple(items[known_bound(b, start) : known_bound(b, stop) : step], is_list)
         case Record(keys, items, has_attributes=False), Known(str() as name) if name in keys:
             return items[keys.index(name)]
         case Record(keys, items, has_attributes=False), Value(value) if (number := b.constants.get(value)) in keys:
@@ -84,6 +86,16 @@ def element(b: Builder, x: Abstract, key: Abstract) -> Abstract:
             b.emit(Load(result, items, [index], b.at))
             return Value(result)
     raise Unsupported("an index of this")
+
+
+def known_bound(b: Builder, x: Abstract | None) -> int | None:
+    """A bound of a slice of a tuple: a constant."""
+    if x is None:
+        return None
+    found = b.constants.get(x.value) if isinstance(x, Value) else None
+    if not isinstance(found, int):
+        raise Unsupported("a slice of a tuple with bounds that are not constant")
+    return found
 
 
 def of_array(b: Builder, array: int, keys: Sequence[Abstract]) -> Value:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import TypeAlias, TypeGuard
 
 from npcompile.tracer.bytecode.analysis import analyse
-from npcompile.tracer.loop_ir.abstract import Abstract, Unsupported
+from npcompile.tracer.loop_ir.abstract import Abstract, Cell, Closure, Known, Tuple, Unsupported
 from npcompile.tracer.loop_ir.builder import Builder, Frame
+from npcompile.tracer.loop_ir.control import OWN
 from npcompile.tracer.loop_ir.sources import PartOfFunction
 
 Constant: TypeAlias = Callable[[Builder, object], Abstract]
@@ -21,22 +22,33 @@ def is_users(named: object) -> TypeGuard[FunctionType]:
     return isinstance(named, FunctionType) and not str(named.__module__).startswith("numpy")
 
 
-def frame_of(function: FunctionType) -> Frame:
+def is_written_here(function: Known | Closure) -> bool:
+    """Is its code written into a program that calls it? The functions of the loops' own are rules."""
+    return isinstance(function, Closure) or is_users(function.named) and function.named not in OWN
+
+
+def frame_of(function: FunctionType, aborts: bool) -> Frame:
     """The frame of a function that begins, without its arguments."""
     code = function.__code__
-    if code.co_flags & STARRED_OR_GENERATOR or code.co_cellvars or code.co_kwonlyargcount:
-        raise Unsupported("a function with variables of functions inside, with starred or keyword parameters, or a generator")
+    if code.co_cellvars and not aborts:
+        raise Unsupported("a function with variables of functions inside")
+    if code.co_flags & STARRED_OR_GENERATOR or code.co_kwonlyargcount:
+        raise Unsupported("a function with starred or keyword parameters, or a generator")
     facts = analyse(code)
     return Frame(function, facts, facts.start, [], {})
 
 
-def entered(b: Builder, function: FunctionType, args: Sequence[Abstract], names: tuple[str, ...], constant: Constant) -> Frame:
+def entered(b: Builder, called: Known | Closure, args: Sequence[Abstract], names: tuple[str, ...], constant: Constant) -> Frame:
     """The frame of a call. The arguments are off the caller's stack; the last ones have `names`."""
-    caller = b.frame
-    b.read(PartOfFunction(function, "__code__"))
+    caller, function = b.frame, called.function if isinstance(called, Closure) else called.named
+    assert isinstance(function, FunctionType), function
     if sum(1 for _ in caller.chain()) > DEEPEST:
         raise Unsupported(f"{function.__name__} calls itself, or too many functions call each other")
-    frame = frame_of(function)
+    frame = frame_of(function, b.aborts)
+    if isinstance(called, Closure):
+        frame.cells, defaults = called.cells, called.defaults
+    else:
+        defaults = defaults_of(b, function, constant)
     code = function.__code__
     parameters = code.co_varnames[: code.co_argcount]
     positional = args[: len(args) - len(names)]
@@ -45,11 +57,7 @@ def entered(b: Builder, function: FunctionType, args: Sequence[Abstract], names:
         if name not in parameters or parameters.index(name) in given:
             raise Unsupported(f"the arguments of {function.__name__}")
         given[parameters.index(name)] = x
-    defaults = b.read(PartOfFunction(function, "__defaults__")) or ()
-    assert isinstance(defaults, tuple)
-    for k, value in enumerate(defaults, len(parameters) - len(defaults)):
-        if k not in given:
-            given[k] = constant(b, value)
+    given = dict(enumerate(defaults, len(parameters) - len(defaults))) | given
     if len(positional) > len(parameters) or len(given) != len(parameters):
         raise Unsupported(f"the arguments of {function.__name__}")
     frame.locals.update(given)
@@ -57,6 +65,53 @@ def entered(b: Builder, function: FunctionType, args: Sequence[Abstract], names:
     kept.locals = caller.living(caller.index + 1)
     frame.caller = kept
     return frame
+
+
+def defaults_of(b: Builder, function: FunctionType, constant: Constant) -> tuple[Abstract, ...]:
+    """Those of a function from outside, which is guarded."""
+    b.read(PartOfFunction(function, "__code__"))
+    defaults = b.read(PartOfFunction(function, "__defaults__")) or ()
+    assert isinstance(defaults, tuple)
+    return tuple(constant(b, value) for value in defaults)
+
+
+# --- functions that the program makes
+
+
+def made(b: Builder, code: CodeType, cells: Sequence[Abstract], defaults: Sequence[Abstract]) -> Closure:
+    """A function inside: Python's, but for what its cells hold."""
+    empty = tuple(CellType() for _ in code.co_freevars)
+    function = FunctionType(code, b.frame.function.__globals__, code.co_name, None, empty)
+    return Closure(function, tuple(cell for cell in cells if isinstance(cell, Cell)), tuple(defaults))
+
+
+def cell_of(frame: Frame, name: str) -> Cell:
+    """The variable that has this name in the frame's function and in functions inside or around."""
+    if name in frame.facts.cells:
+        return Cell(name, sum(1 for _ in frame.chain()) - 1)
+    k = frame.facts.free.index(name)
+    return frame.cells[k] if frame.cells else Cell(name, (frame.function.__closure__ or ())[k])
+
+
+def content(frame: Frame, cell: Cell) -> Abstract:
+    """What a variable of a frame holds now. Raises Unsupported where it may be unbound."""
+    assert isinstance(cell.where, int), cell
+    owner = [*frame.chain()][-1 - cell.where]
+    found = owner.locals.get(owner.facts.slots.index(cell.name))
+    if found is None:
+        raise Unsupported(f"the variable {cell.name}, which may be unbound")
+    return found
+
+
+def outlives(frame: Frame, x: Abstract) -> bool:
+    """Is it, or has it, a function that reads variables of the frame, which ends?"""
+    match x:
+        case Closure(_, cells, defaults):
+            depth = sum(1 for _ in frame.chain()) - 1
+            return any(cell.where == depth for cell in cells) or any(outlives(frame, each) for each in defaults)
+        case Tuple(items):
+            return any(outlives(frame, item) for item in items)
+    return False
 
 
 def after_call(caller: Frame, result: Abstract) -> Frame:
