@@ -49,7 +49,7 @@ MOST_LEAVES = 64  # of arguments that are trees
 PLAIN = frozenset((np.ndarray, np.float64, np.float32, np.int64, np.bool_, float, int, bool))  # arguments that are no trees
 MOST_ABORTS = 16  # one after another, before a program is not tried any more
 EMPTY = CellType()
-LOOPS = {loop.__name__: loop for loop in (control.fori_loop, control.while_loop)}
+LOOPS = {loop.__name__: loop for loop in (control.fori_loop, control.while_loop, control.scan)}
 Key: TypeAlias = "tuple[CodeType, tuple[Type | type | trees.TreeDef | None, ...]]"
 
 

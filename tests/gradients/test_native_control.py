@@ -1,4 +1,4 @@
-"""Gradients of npc.fori_loop and npc.while_loop with functions of the program's: natively they are those of Python's loops."""
+"""Gradients of npc.fori_loop, npc.while_loop and npc.scan, natively: they are those of Python's loops."""
 
 from __future__ import annotations
 
@@ -225,3 +225,75 @@ def test_what_is_not_written_into_programs() -> None:
     for function in (outlives, starred):
         found, at = npc.grad(function)(x), np.eye(4) * 1e-6
         close(found, np.array([(function(x + d) - function(x - d)) / 2e-6 for d in at]))
+
+
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_scan_and_what_it_stacks(is_reverse: bool) -> None:
+    """Over a tree of arrays, with results of three dtypes in a tree."""
+
+    def form(x, y):
+        def body(c, v):
+            a, (b, row) = v
+            c = c * a + b * row[1]
+            return c, (c * a, (1.5, c > 2.0))
+
+        last, (found, (same, _)) = npc.scan(body, 0.5, (x, (x, y)), reverse=is_reverse)
+        s = last
+        for k in range(x.size):
+            s = s + found[k] * found[k] * same[k] * k
+        return s
+
+    native(form, (numbers(7), numbers(21, 1).reshape(7, 3)), (0, 1))
+    stacked = npc.value_and_grad(lambda x: scanned(x, is_reverse), has_aux=True)  # all of what is stacked
+    (_, found), _ = stacked(numbers(7))
+    assert stacked._made.loops.versions
+    expected = scanned(numbers(7), is_reverse)[1]
+    assert [(each.dtype, each.tolist()) for each in found] == [(each.dtype, each.tolist()) for each in expected]
+
+
+def scanned(x, is_reverse):
+    body = lambda c, a: (c * a, (c * a, 2.0 * a, 3, c > 0.5))  # noqa: E731
+    return npc.scan(body, 1.0, x, None, is_reverse)
+
+
+def test_scan_without_results() -> None:
+    def form(x):
+        return npc.scan(lambda s, v: (0.9 * s + 0.1 * v * v, None), 0.0, x)[0]
+
+    def loop(x):
+        s = 0.0
+        for v in x:
+            s = 0.9 * s + 0.1 * v * v
+        return s
+
+    same_as(form, loop, numbers(40))
+
+
+def test_scan_by_length() -> None:
+    native(lambda x: npc.scan(lambda c, _: (c * x[0] + 1.0, None), 1.0, length=10)[0], (numbers(3),), (0,))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda x: npc.scan(lambda c, v: (c, v), x[0], (x, x[:1]))[0],
+        lambda x: npc.scan(lambda c, v: (c, v), x[0], x, length=2)[0],
+        lambda x: npc.scan(lambda c, v: c, x[0], x)[0],
+        lambda x: npc.scan(lambda c, v: ((c[0] + 1, c[1]), c[0] if c[0] < 1 else 1.5), (0, x[0]), x)[0][1],
+    ],
+)
+def test_errors_of_scan(form: Any) -> None:
+    """Lengths that differ, no pair, results that change their dtype."""
+    with pytest.raises(TypeError):
+        form(np.ones(3))
+    transformed = npc.grad(form)
+    for _ in range(2):
+        with pytest.raises(TypeError):
+            transformed(np.ones(3))
+
+
+def test_scan_over_nothing() -> None:
+    form = lambda x: npc.scan(lambda c, v: (c * v, c), 2.0, x)[0] * 1.0  # noqa: E731
+    assert npc.value_and_grad(form)(np.ones(2))[0] == 2.0
+    value, gradient = npc.value_and_grad(form)(np.ones(0))
+    assert value == 2.0 and gradient.shape == (0,)

@@ -5,7 +5,7 @@ What these loops ask of a carry is asked here: of its types when the program is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any, Final
 
@@ -14,11 +14,12 @@ import numpy as np
 from npcompile import control
 from npcompile.tensor_core.loop_ir.ops import Place
 from npcompile.tensor_core.loop_ir.types import OPERANDS, Kind, Memref, Scalar, Type, dtype_of
-from npcompile.tracer.loop_ir import indexing, statements
-from npcompile.tracer.loop_ir.abstract import Abstract, Known, Named, Tuple, Unsupported, Value
+from npcompile.tracer.loop_ir import indexing, iteration, numbers, statements
+from npcompile.tracer.loop_ir.abstract import Abstract, Known, Named, Record, Tuple, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder, Frame
-from npcompile.tracer.loop_ir.number_functions import Arguments, Function, only, require_count
+from npcompile.tracer.loop_ir.number_functions import Arguments, Function, only, require_count, value_of
 
+NOTHING_YET: Final = Known("nothing yet")
 WEAK: Final = (Kind.INT, Kind.FLOAT, Kind.COMPLEX)
 
 # --- the loops. What they call are the functions of the table below
@@ -38,7 +39,22 @@ def while_loop(cond_fun: Any, body_fun: Any, init_val: Any) -> Any:
     return carry
 
 
-WRITTEN: Final[dict[Callable[..., Any], FunctionType]] = {control.fori_loop: fori_loop, control.while_loop: while_loop}  # type: ignore[dict-item]
+def scan(f: Any, init: Any, xs: Any = None, length: Any = None, reverse: Any = False) -> Any:
+    direction = direction_of(reverse)
+    count, carry = count_of(xs, length), first(init)
+    at = turned(0, count, direction)
+    after, y = pair(f(carry, item(xs, at)))  # before the loop: it tells what is stacked
+    carry, ys = following(carry, after), stacked("nothing yet", at, count, y)
+    for k in range(1, count):
+        at = turned(k, count, direction)
+        after, y = pair(f(carry, item(xs, at)))
+        carry, ys = following(carry, after), stacked(ys, at, count, y)
+    return carry, ys
+
+
+WRITTEN: Final[dict[object, FunctionType]] = {
+    getattr(control, each.__name__): each for each in (fori_loop, while_loop, scan) if isinstance(each, FunctionType)
+}
 CODES: Final[frozenset[CodeType]] = frozenset(each.__code__ for each in WRITTEN.values())
 
 
@@ -112,7 +128,113 @@ def condition(b: Builder, args: Arguments) -> Abstract:
     return x
 
 
+# --- what a scan goes over, and what it gives
+
+
+def number_of_elements(b: Builder, args: Arguments) -> Abstract:
+    """How many iterations: at least one, as eager loops look at a function's results where there is none."""
+    require_count(args, 2, 2)
+    xs, length = args
+    sizes = [indexing.size(b, array) for array in arrays_of(b, xs)]
+    if length != Known(None):
+        sizes.append(numbers.to_index(b, value_of(length)))
+    if not sizes:
+        raise Unsupported("a scan without arrays and length")
+    for each in sizes[1:]:
+        b.check(b.let("equal", sizes[0], each))
+    b.check(b.let("less", b.constant(0), sizes[0]))
+    return Value(sizes[0])
+
+
+def arrays_of(b: Builder, xs: Abstract) -> Iterator[int]:
+    match xs:
+        case Known(None):
+            return
+        case Tuple(items) | Record(_, items):
+            for each in items:
+                yield from arrays_of(b, each)
+        case Value(array) if isinstance(b.type(array), Memref):
+            yield array
+        case _:
+            raise Unsupported("a scan over other than arrays")
+
+
+def direction(b: Builder, args: Arguments) -> Abstract:
+    """Known wherever the program is: None, or that the last element is the first."""
+    is_reverse = b.constants.get(value_of(only(args)))
+    if not isinstance(is_reverse, bool):
+        raise Unsupported("a scan in a direction that is not constant")
+    return Known("reverse" if is_reverse else None)
+
+
+def element_number(b: Builder, args: Arguments) -> Abstract:
+    require_count(args, 3, 3)
+    k, count = map(value_of, args[:2])
+    return Value(b.let("subtract", b.let("subtract", count, b.constant(1)), k)) if args[2] == Known("reverse") else Value(k)
+
+
+def elements(b: Builder, args: Arguments) -> Abstract:
+    require_count(args, 2, 2)
+    xs, at = args
+    match xs:
+        case Tuple(items, is_list):
+            return Tuple(tuple(elements(b, [each, at]) for each in items), is_list)
+        case Record(keys, items, has_attributes):
+            return Record(keys, tuple(elements(b, [each, at]) for each in items), has_attributes)
+        case Value(array) if isinstance(b.type(array), Memref):
+            return iteration.item_of(b, xs, numbers.to_index(b, value_of(at)))
+        case Known(None):
+            return xs
+    raise Unsupported("a scan over other than arrays")
+
+
+def carry_and_result(b: Builder, args: Arguments) -> Abstract:
+    x = only(args)
+    if not isinstance(x, Tuple) or x.is_list or len(x.items) != 2:
+        raise Unsupported("a function of scan that returns no pair")
+    return x
+
+
+def with_result(b: Builder, args: Arguments) -> Abstract:
+    """The stacked results with one more: they are made for the first."""
+    require_count(args, 4, 4)
+    ys, at, count, y = args
+    is_first = ys == NOTHING_YET
+    match y:
+        case Known(None) if is_first or ys == y:
+            return y
+        case Tuple(items, is_list):
+            before = ys.items if isinstance(ys, Tuple) and ys.is_list == is_list else (ys,) * len(items) if is_first else ()
+            if len(before) != len(items):
+                raise Unsupported("results of a scan that change")
+            return Tuple(tuple(with_result(b, [old, at, count, new]) for old, new in zip(before, items)), is_list)
+        case Value(value) if isinstance(b.type(value), Scalar):
+            kind = numbers.numpys_kind_of(b, value)
+            made = indexing.empty(b, [value_of(count)], False, kind) if is_first else ys
+            if (
+                not isinstance(made, Value)
+                or not isinstance(of := b.type(made.value), Memref)
+                or (of.element, of.rank) != (kind, 1)
+            ):
+                raise Unsupported("results of a scan that change")
+            indexing.store(b, made, at, value)
+            return made
+    raise Unsupported("results of a scan that are no numbers")
+
+
+count_of: Any = number_of_elements
+direction_of: Any = direction
+turned: Any = element_number
+item: Any = elements
+pair: Any = carry_and_result
+stacked: Any = with_result
 first: Any = first_carry  # as the loops above call them
 following: Any = next_carry
 one: Any = condition
-OWN: Final[dict[Named, Function]] = {each: each for each in (first_carry, next_carry, condition)}
+OWN: Final[dict[Named, Function]] = {
+    each: each
+    for each in (
+        *(first_carry, next_carry, condition),
+        *(number_of_elements, direction, element_number, elements, carry_and_result, with_result),
+    )
+}
