@@ -33,11 +33,11 @@ from npcompile.tracer.entry import compiled_function
 from npcompile.tracer.values import Comparison, Constant, Opaque, OutsideMapping, SetValue
 
 Seen = dict[tuple[str, Source], list[tuple]]
-MOST_FORMS = 3  # lengths, keys and functions from outside that programs are made for; for others they end there
+MOST_FORMS = 3  # integers (an axis), lengths, keys, functions from outside that programs are made for; for others they end there
 
 
 def most_values() -> int:
-    """Of an integer (an axis, say) or a string from outside: for how many are programs made? One more is for all others."""
+    """Of a string from outside: for how many are programs made? One more is for all others."""
     return config.recompile_limit - 1
 
 

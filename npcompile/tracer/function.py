@@ -447,7 +447,7 @@ class CompiledFunction:
             capture.place, capture.may_break = point.place, not self.options.fullgraph
             capture.is_asked, capture.arms = self.is_asked, self.arms
             capture.namespace, capture.arguments = self.namespace, dict(zip(point.parameters, state))
-            capture.may_ask_levels = not point.asks_levels
+            capture.is_native, capture.may_ask_levels = partial(loop_variants.is_over_elements, self), not point.asks_levels
             capture.calls_itself = not point.is_start and any(p.asks_levels for p in self.points.values() if p.is_start)
             capture.came_after = self.breaks[-1] if self.breaks and not point.is_start else None
             frame = beginning.frame_at(self, capture, point, state)

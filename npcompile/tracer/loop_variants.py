@@ -15,6 +15,15 @@ from npcompile.tracer.point import Point
 from npcompile.tracer.variant import Variant
 
 
+def is_over_elements(function: Compiled[Point], index: int, variables: dict[str, Any]) -> bool:
+    """Is the instruction the header of a loop that is better a native program, if its iterations are few?"""
+    if not function.may_be_native(index):
+        return False
+    from npcompile.tracer.native.candidates import is_over_elements  # here: functions without loops need nothing of it
+
+    return is_over_elements(function.program, function.facts, index, variables, function.python.__globals__)
+
+
 def comprehends(function: Compiled[Point]) -> bool:
     """Are there list comprehensions, or generator expressions, that may be loops of a native program?"""
     nested = [c.co_name for c in function.code.co_consts if isinstance(c, types.CodeType)]

@@ -172,7 +172,7 @@ class Wrapping(Assumptions):
                 return Constant(x, source)
             if x not in SYMBOLIC_INTEGERS:
                 return Integer(self.builder.env, source, x)
-            name = self.bind(source, x, most_values())
+            name = self.bind(source, x, MOST_FORMS)
             self.guard(is_symbolic(Bound(name)))
             return self.builder.env.symbol(name, x)
         if kind is float or kind is complex:

@@ -161,8 +161,6 @@ AS_CONSTANTS = {
         lambda x, name: np.pad(x * 2, 2, mode=name) + 1,
         ["constant", "edge", "reflect", "symmetric", "wrap", "maximum", "minimum", "empty"],
     ),
-    "axis": (lambda x, axis: (x.reshape(1, 1, 1, -1) * 2).sum(axis=axis) + 1, [0, 1, 2, 3, -1, -2, -3, -4]),
-    "place in a list": (lambda x, k: [*TABLE.values()][k](x * 2) + 1, range(8)),
 }
 
 

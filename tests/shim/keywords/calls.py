@@ -32,6 +32,8 @@ NOT_DRAWN = {
     "_array_converter": "an object of NumPy's own code with methods: functions that use it are drawn",
     "_makearray": "gives a function of NumPy's own: functions of numpy.linalg that use it are drawn",
     "_quantile": "NumPy's own code hands it a copy that it may sort: test_quantiles.py draws what calls it",
+    "_nanmedian": "np.nanmedian hands it arrays alone: tests/gradients/test_without_nan.py calls that",
+    "_nanquantile_ureduce_func": "np.nanquantile and np.nanpercentile, which call it, are drawn",
     "_quantile_is_valid": "its truth is asked, in np.quantile alone",
     "zero_or_multiply": "a row that derivatives have, no function of NumPy's",
     "zero_or_divide": "the same",
