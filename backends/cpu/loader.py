@@ -250,11 +250,7 @@ def runtime_text() -> str:
 
 TRIMS: list[Callable[[], int]] = []  # of each runtime: gives back the memory that it keeps
 DTYPES: dict[tuple[tuple[np.dtype, str], ...], Any] = {}  # arrays of pointers to dtypes, which libraries point to
-
-
 KEPT: list[Any] = []  # what libraries point to that are never unloaded
-
-
 UNITS: WeakKeyDictionary[Callable[..., Any], Unit] = WeakKeyDictionary()
 MAKERS: dict[int, Callable[..., Any]] = {}  # of functions that own something, by the address of a runtime's table
 
