@@ -10,7 +10,7 @@ import pytest
 
 import npcompile as npc
 from benchmarks.programs.nests import mandelbrot_by_pixels
-from npcompile.backends.cpu.loader import unit_of
+from npcompile.backends.cpu.loader import UNITS
 from npcompile.backends.cpu.loops import parallel_loops
 from npcompile.compiler import compiled_function
 from tests.native_loops.agreement import cloned, ends_when_interrupted, outcome, passes, same, without_loop_ir
@@ -26,7 +26,7 @@ def parallel_runs(compiled: Any) -> int:
     """How often iterations ran on threads; other functions with the same program count too."""
     known = compiled_function(compiled)
     calls = [v.compiled.call for p in known.points.values() for v in p.variants if v.graph is None and v.compiled]
-    handles = [unit_of(call).library.handle for call in calls]
+    handles = [UNITS[call].library.handle for call in calls]
     return sum(ctypes.c_int64.in_dll(h, "npc_runs").value for h in handles if hasattr(h, "npc_runs"))
 
 
