@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -42,21 +43,22 @@ class Loops(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(ABC):
     """How a transform asks. `is_nested`: what it was made of is itself a transform, whose function has the loops."""
 
     is_nested: bool
 
+    @abstractmethod
     def question(self, args: Arguments) -> Question:
-        raise NotImplementedError
+        """What is asked of the function's loops."""
 
     def of_function(self, args: Arguments) -> Arguments:
         """The arguments of the function."""
         return args
 
+    @abstractmethod
     def __call__(self, loops: Loops, function: FunctionType, given: Arguments, args: Arguments) -> Any:
         """The transform's result, or None. `given`: the function's arguments, with defaults; `args`: the transform's."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
