@@ -1,11 +1,17 @@
-"""What each call of a compiled function asks first, as one native call: does it run compiled, and what does it enter?"""
+"""What each call of a compiled function asks first, as one native call: does it run compiled, and what does it enter?
+
+Where a call is a graph, or a loop, and nothing else, that native call is the whole call: a shortcut.
+"""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 
 @dataclass(slots=True)
@@ -14,16 +20,66 @@ class Entering:
 
     `npc_entered(handle)` gives what is in a slot of the object that the weak reference is to; None where another slot of another
     object does not hold False, or something traces. `begin(slots, gettrace, get_tool, *tools)` says which slots they are.
+
+    `npc_shortcut(handle, *state)` asks the same, and then takes the first of the ways in a third slot, the words of Shortcuts,
+    whose facts hold for the arguments. It gives the handle where none do.
     """
 
     begin: Callable[..., Any] | None = None
     npc_entered: Callable[..., Any] | None = None
+    npc_shortcut: Callable[..., Any] | None = None
 
     def __reduce__(self) -> str:
         return "ENTERING"  # of which code holds a method: it may be pickled
 
 
 ENTERING = Entering()
+MOST_TAKEN = 16  # parameters, and arguments of what a shortcut runs, as the runtime has it
+METH_FASTCALL = 0x80
+
+
+class Way(NamedTuple):
+    """One around what is entered: `run` is called with `held` and with the parameters at `places`.
+
+    Where there are facts (`likeness.as_array`), only if they hold for the parameters at `asked`. `rescue(error, *state)` goes on
+    after an error, `after(result, *state)` after a result that is a list.
+    """
+
+    run: Callable[..., Any]
+    places: tuple[int, ...]  # 1 is the first
+    held: tuple[Any, ...] = ()
+    facts: np.ndarray | None = None
+    asked: tuple[int, ...] = ()
+    rescue: Callable[..., Any] | None = None
+    after: Callable[..., Any] | None = None
+
+
+class Shortcuts:
+    """Ways around one thing that is entered, and only that."""
+
+    def __init__(self, enter: Callable[..., Any], ways: Sequence[Way]) -> None:
+        self.enter, self.ways = enter, tuple(ways)
+        words = [id(enter), id(self), len(ways)]
+        for way in ways:
+            words += native_call(way.run)
+            words += [0 if each is None else id(each) for each in (way.rescue, way.after, way.facts)]
+            words += [len(way.asked), len(way.held), len(way.places), *way.asked, *map(id, way.held), *way.places]
+        self.words = np.array(words, np.int64)  # as the runtime reads them
+
+
+def native_call(run: Callable[..., Any]) -> tuple[int, int]:
+    """Addresses of a function of C, and of what it takes as `self`."""
+    api, given = ctypes.pythonapi, ctypes.py_object
+    ask = ctypes.PYFUNCTYPE(ctypes.c_size_t, given)
+    return ask(("PyCFunction_GetFunction", api))(run), ask(("PyCFunction_GetSelf", api))(run)
+
+
+def is_native(run: Callable[..., Any]) -> bool:
+    """Is it a function of C that takes what METH_FASTCALL passes?"""
+    return (
+        isinstance(run, types.BuiltinFunctionType)
+        and ctypes.pythonapi.PyCFunction_GetFlags(ctypes.py_object(run)) == METH_FASTCALL
+    )
 
 
 def slot_number(example: Any, value: Any) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from npcompile.backends.registry import CompiledGraph, may_not_return
+from npcompile.backends.registry import CompiledGraph, FloatingPointSignal, may_not_return
 from npcompile.tensor_core.array import Array, Storage
 from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Graph, Node, subgraphs, topological
@@ -139,6 +139,15 @@ class Emitter(ValueTexts):
         arrays = (array for _, array in self.capture.by_identity.values())
         return [a.storage for a in arrays if a.storage.is_written]
 
+    def errors_of(self, graph: Graph) -> list[type[Exception]]:
+        """Exceptions of the graph after which NumPy runs the same part of the program, as if nothing had happened yet."""
+        errors: list[type[Exception]] = [FloatingPointSignal] if graph.checks else []
+        errors += sorted(raised_in(graph), key=lambda e: e.__name__)
+        if self.capture.place is None and (errors or not self.capture.draws.generators):  # a device says itself what it has
+            # Of one that writes to an argument the graph says whether that was yet to come when memory was lacking.
+            errors.append(FloatingPointSignal if graph.writes else MemoryError)
+        return list(dict.fromkeys(errors))
+
     def call_graph(self, graph: Graph, compiled: CompiledGraph, function: str, native: str, point: str) -> None:
         """Call `compiled.quickest`, by the name `function`.
 
@@ -151,11 +160,9 @@ class Emitter(ValueTexts):
         results = compiled.targets([*self.storages.values(), *self.saved, *least, *measured])
         comment = f"  # {', '.join(map(str, graph.metas))}" if graph.metas else ""
         call = [f"{results}{function}({', '.join(arguments)}){comment}", *(f"holds = {name} >= {LEAST}" for name in least)]
-        errors = ["FloatingPointSignal"] * bool(graph.checks)
-        errors += sorted(e.__name__ if e.__module__ == "builtins" else self.name_constant(e) for e in raised_in(graph))
-        if self.capture.place is None and (errors or not self.capture.draws.generators):  # a device says itself what it has
-            # Of one that writes to an argument the graph says whether that was yet to come when memory was lacking.
-            errors = list(dict.fromkeys([*errors, "FloatingPointSignal" if graph.writes else "MemoryError"]))
+        expected = self.errors_of(graph)
+        has_name = {FloatingPointSignal, *(e for e in expected if e.__module__ == "builtins")}
+        errors = [e.__name__ if e in has_name else self.name_constant(e) for e in expected]
         if graph.checks and {index for index, _ in graph.writes} - graph.restored:
             # An error that ends the program may leave these arguments as they were, which is not known afterwards.
             self.lines += [f"if {self.name_constant(may_not_return)}():", f"    return {native}"]

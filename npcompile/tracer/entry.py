@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.entering import ENTERING, slot_number
+from npcompile.backends.entering import ENTERING, Shortcuts, slot_number
 from npcompile.checking import checked
 from npcompile.switch import SWITCH, TOOLS, Switch, runs_plain
 from npcompile.tensor_core.user_warnings import GENERATED
@@ -59,11 +59,17 @@ class Refill:
 class Current:
     """What an entry enters, which `reset` replaces: one CompiledFunction after another. The entry's `__dict__` holds it."""
 
-    __slots__ = ("__weakref__", "aside", "calls", "compiled", "enter", "first_stub", "is_native", "stub", "user")
+    __slots__ = (
+        "__weakref__", "aside", "calls", "compiled", "enter", "first_stub", "is_native", "short_stub", "shortcuts",
+        "stub", "user", "words",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.compiled: Any = None  # the CompiledFunction
         self.stub: Any = None  # code of the entry that enters
+        self.short_stub: Any = None  # the same that takes a shortcut first
+        self.shortcuts: Shortcuts | None = None  # around what is entered
+        self.words: Any = None  # of these, where the entry takes them
         self.aside: Any = None  # its code where the function runs as it is: the user's
         self.first_stub: Any = None  # the same before that asked natively: other functions may have been given it
         self.is_native = False  # does it ask natively?
@@ -74,12 +80,41 @@ class Current:
     def be(self, compiled: Any) -> None:
         """Enter `compiled` from now on, by its latest dispatch."""
         self.enter = checked(compiled, compiled.entered, getattr(self, "enter", None))
+        start = next(iter(compiled.points.values()), None)
+        self.shortcuts = None if start is None or not compiled.is_switched else start.shortcuts
+        self.words = None if self.shortcuts is None else self.shortcuts.words
         if compiled is not self.compiled or not compiled.is_measured:
             self.come_back()
             self.aside = None
         self.compiled, self.user = compiled, compiled.user
         if self.stub is not None and not self.is_native and native_question() is not None:
             self.make_stub()
+        self.choose_stub()
+
+    def enter_directly(self) -> None:
+        """Enter the dispatch of `compiled`, without what would time the calls."""
+        self.enter = self.compiled.dispatch
+        self.choose_stub()
+
+    def choose_stub(self) -> None:
+        """Let the entry take a shortcut first where one leads around what it enters."""
+        if self.stub is not None and self.enters:
+            self.compiled.entry.__code__ = self.entering_code()
+
+    @property
+    def enters(self) -> bool:
+        """Has the entry code that enters? Not where it is the user's own, or was given other code."""
+        code = self.compiled.entry.__code__
+        return code is self.stub or code is self.short_stub
+
+    def entering_code(self) -> types.CodeType:
+        """The code of the entry while it enters."""
+        compiled, ask = self.compiled, ENTERING.npc_shortcut
+        if self.shortcuts is None or self.shortcuts.enter is not self.enter or ask is None or not self.is_native:
+            return self.stub  # type: ignore[no-any-return]
+        if self.short_stub is None:
+            self.short_stub = entry_code(compiled.code, compiled.parameters, Handle(self), compiled.is_switched, ask)
+        return self.short_stub  # type: ignore[no-any-return]
 
     def make_stub(self) -> None:
         """Make the code that enters; where the entry has it, give it the new one."""
@@ -100,13 +135,13 @@ class Current:
                 self.aside = code.replace(co_consts=(*code.co_consts, Handle(self)))
             else:
                 self.aside = taking_an_item(code, Counts.from_iterable(Refill(self)), Handle(self))
-        if compiled.entry.__code__ is self.stub:
+        if self.enters:
             compiled.entry.__code__ = self.aside
 
     def come_back(self) -> None:
         """Let the entry enter what is compiled again."""
         if self.aside is not None and self.compiled.entry.__code__ is self.aside:
-            self.compiled.entry.__code__ = self.stub
+            self.compiled.entry.__code__ = self.entering_code()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Current, (), self.compiled  # as state: it leads back here
@@ -139,15 +174,22 @@ def make_entry(user: types.FunctionType, parameters: Parameters, current: Curren
     return entry
 
 
-def entry_code(code: types.CodeType, parameters: Parameters, handle: Handle, is_switched: bool) -> types.CodeType:
+def entry_code(
+    code: types.CodeType,
+    parameters: Parameters,
+    handle: Handle,
+    is_switched: bool,
+    shortcut: Callable[..., Any] | None = None,
+) -> types.CodeType:
     """The entry's code. Its objects are constants, so that no name of it is looked up in the user's globals."""
     asks_natively = native_question()
-    lines, made = entry_text(parameters, is_switched, asks_natively is not None, len(code.co_freevars))
+    lines, made = entry_text(parameters, is_switched, asks_natively is not None, len(code.co_freevars), shortcut is not None)
     filename = f"{GENERATED}{code.co_qualname} entry, {UNCOUNTED}>"
     linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
     held: dict[Any, Callable[..., Any] | Any] = {
         "handle": handle,
         "entered": asks_natively,
+        "shortcut": shortcut,
         "switch": SWITCH,
         "gettrace": sys.gettrace,
         "runs_plain": runs_plain,
@@ -162,15 +204,17 @@ def native_question() -> Callable[..., Any] | None:
     """What gives what an entry enters, and None where `runs_plain` is to be asked; None without a backend that has it."""
     if ENTERING.begin is not None and ENTERING.npc_entered is not None:
         current, switch, tools = Current(), Switch(), TOOLS
-        current.enter = switch.is_asked = mark = object()  # type: ignore[assignment]
-        slots = np.array([slot_number(switch, mark), slot_number(current, mark)], np.int64)
+        current.enter, current.words, switch.is_asked = marks = object(), object(), object()  # type: ignore[assignment]
+        slots = np.array([slot_number(switch, marks[2]), *(slot_number(current, mark) for mark in marks[:2])], np.int64)
         ENTERING.begin(slots, SWITCH, None, False, sys.gettrace, SWITCH.get_tool, *tools)
         ENTERING.begin = None
     return ENTERING.npc_entered
 
 
 @functools.cache
-def entry_text(parameters: Parameters, is_switched: bool, is_native: bool, free: int) -> tuple[list[str], types.CodeType]:
+def entry_text(
+    parameters: Parameters, is_switched: bool, is_native: bool, free: int, is_short: bool = False
+) -> tuple[list[str], types.CodeType]:
     """Lines in which strings stand for the objects, and their code: the same for all functions of these parameters.
 
     The code has `free` free variables. It reads none, but its frames hold their cells, as CPython assumes where somebody reads
@@ -191,6 +235,10 @@ def entry_text(parameters: Parameters, is_switched: bool, is_native: bool, free:
     if is_switched and is_native:
         asked = [f"        {found} = 'handle'", f"        {call} = 'entered'", f"        {call} = {call}({found})"]
         entered = [*asked, f"        if {call} is None:", *(f"    {line}" for line in entered)]
+    if is_short:
+        asked = [f"        {found} = 'handle'", f"        {call} = 'shortcut'"]
+        asked.append(f"        {call} = {call}({', '.join([found, *parameters.names])})")
+        entered = [*asked, f"        if {call} is not {found}:", f"            return {call}", *entered]
     lines = [
         f"def entry({parameters.signature}):",
         "    try:",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from npcompile.backends.background import NotYet
 from npcompile.backends.eager import compile_eager
+from npcompile.backends.entering import MOST_TAKEN, Way, is_native
 from npcompile.backends.errors import CompilerError, CompilerRefused, NoCompiler
 from npcompile.backends.masked import without_compaction
 from npcompile.backends.measured import compile_measured
@@ -24,9 +25,10 @@ from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.source import Bound
 from npcompile.tensor_core.user_warnings import warn_once
 from npcompile.tracer.arrays.backward import Backward, BackwardProgram, with_backward
+from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.compiled import Compiled
-from npcompile.tracer.conditions import conditions
+from npcompile.tracer.conditions import NativeQuestion, conditions
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.ending import Ending, repeated, why_split
@@ -96,7 +98,10 @@ def finish(function: Compiled[Point], point: Point, capture: Capture, frame: Fra
             called = function.name_constant(compiled.quickest, "graph_")
             emitter.call_graph(graph, compiled, called, native, function.name_constant(point, "point_"))
         lines = [*emitter.lines, *following]
-        return variant(function, point, capture, lines, graph, compiled, reason, timings, repeating)
+        made = variant(function, point, capture, lines, graph, compiled, reason, timings, repeating)
+        if isinstance(outcome, Return) and not emitter.saved and not apart:
+            made.way = way_through(function, point, emitter, made, following)
+        return made
 
     try:
         return compiled_variant()
@@ -137,6 +142,48 @@ def variant(
     if repeating is not None:
         lines = repeated(lines, asked, repeating.changed, point.parameters, function.name_constant(point, "point_"))
     return Variant(guards, asked, tuple(lines), graph, compiled, reason, timings, tuple(capture.assumed))
+
+
+def way_through(function: Compiled[Point], point: Point, emitter: Emitter, made: Variant, following: Sequence[str]) -> Way | None:
+    """The call of a graph that is all that a variant does, with arguments that are parameters; None for other variants."""
+    graph, compiled, capture = made.graph, made.compiled, emitter.capture
+    if graph is None or compiled is None or compiled.item is None or not is_native(compiled.item) or not point.is_start:
+        return None
+    if (
+        capture.place is not None
+        or capture.assumed
+        or capture.draws.generators
+        or graph.writes
+        or graph.measured
+        or compiled.counted
+    ):
+        return None
+    names, arguments = point.parameters, [*map(str, capture.builder.arguments), *graph.symbols]
+    results = [f"return {name}" for name in emitter.storages.values()]
+    if [*following] != results or len(results) != 1 or len(names) > MOST_TAKEN or len(arguments) > MOST_TAKEN:
+        return None
+    match made.conditions:
+        case (NativeQuestion(_, facts, sources),) if {*arguments, *(asked := [*map(str, sources)])} <= set(names):
+            rescue = rescued(point, tuple(emitter.errors_of(graph)))
+            places, of_facts = (tuple(1 + names.index(name) for name in each) for each in (arguments, asked))
+            return Way(compiled.item, places, (), function.namespace[facts], of_facts, rescue)
+        case _:
+            return None
+
+
+def rescued(point: Point, expected: tuple[type[Exception], ...]) -> Callable[..., Any]:
+    """What goes on after an exception of a graph that was called without the dispatch, as that does."""
+
+    @uncounted
+    def rescue(error: BaseException, *state: Any) -> Any:
+        try:
+            raise error
+        except Exception:
+            if not point.may_run_again(expected):
+                raise
+        return point.native(*state)
+
+    return rescue
 
 
 def attach_backward(function: Compiled[Point], backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from npcompile.backends.background import NotYet
+from npcompile.backends.entering import MOST_TAKEN, Way, is_native
+from npcompile.backends.registry import CompiledGraph
 from npcompile.logs import log
 from npcompile.tensor_core.source import Object
 from npcompile.tracer.argument_kinds import are_usual
+from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.point import Point
 from npcompile.tracer.variant import Variant
-from npcompile.tracer.written_loops import NotNative, TooLarge
+from npcompile.tracer.written_loops import RETURNED_FIRST, NotNative, TooLarge
 from npcompile.tracer.written_loops import Program as LoopProgram
 
 MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
@@ -48,7 +53,9 @@ def native_program(
             log("loops", partial("{} at {}: {}".format, function.code.co_qualname, point.location, each))
         log("output_code", lambda: compiled.generated)
         seconds = {"capture": taken, **compiled.seconds}
-        return Variant(program.guards, program.conditions, program.lines, None, compiled, None, seconds)
+        made = Variant(program.guards, program.conditions, program.lines, None, compiled, None, seconds)
+        made.way = way_through(function, point, program, compiled)
+        return made
 
     def later(state: tuple[Any, ...]) -> Variant:
         try:
@@ -66,6 +73,36 @@ def native_program(
     except NotYet as waiting:
         waiting.goes_on = later
         raise
+
+
+def way_through(function: Compiled[Point], point: Point, program: LoopProgram, compiled: CompiledGraph) -> Way | None:
+    """The call of a loop that is all that a variant does where it returns; None for other variants."""
+    if program.call is None or program.conditions or not point.is_start or not is_native(compiled.quickest):
+        return None
+    names, (*held, arguments) = point.parameters, (*program.call[:2], program.call[2:])
+    if not set(arguments) <= set(names) or max(len(arguments), len(names)) > MOST_TAKEN:
+        return None
+    last = f"return {point.native_name}({', '.join(names)})"
+    after = GoingOn(function, (*program.lines[RETURNED_FIRST:], last), ("found", *names))
+    places = tuple(1 + names.index(name) for name in arguments)
+    return Way(compiled.quickest, places, tuple(function.namespace[name] for name in held), after=after)
+
+
+@dataclass(eq=False)
+class GoingOn:
+    """What a variant does after its first call, as a function that is made when it is first called."""
+
+    function: Compiled[Point]
+    lines: tuple[str, ...]
+    parameters: tuple[str, ...]
+    made: Callable[..., Any] | None = None
+
+    @uncounted
+    def __call__(self, *state: Any) -> Any:
+        if self.made is None:
+            text = "\n    ".join([f"def go_on({', '.join(self.parameters)}):", *self.lines])
+            self.made = self.function.execute(f"{text}\n", f"after loop {next(self.function.numbers)}")
+        return self.made(*state)
 
 
 def written_loop(function: Compiled[Point], point: Point, state: tuple[Any, ...], short_loops: frozenset[int]) -> LoopProgram:

@@ -367,7 +367,7 @@ class Trial:
             elif plain or function.breaks:
                 function.current.enter = entering(self, plain, calls)
             else:  # a small array costs what is around one graph at most
-                function.current.enter = function.dispatch
+                function.current.enter_directly()
 
     @uncounted
     def look_again(self, kind: Any, times: Times, state: tuple[Any, ...]) -> Any:

@@ -23,6 +23,9 @@ class TooLarge(NotNative):
     """With arrays of such sizes."""
 
 
+RETURNED_FIRST = 3  # lines of a Program with `call`: the call, and what returns the result
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """When it may run, the lines that call it and go on after it, and its unit. It holds no arguments of a call."""
@@ -34,6 +37,7 @@ class Program:
     unit: Callable[[], Any]  # compiles and loads that: its function and how long it took
     name: str  # that the lines have for this function
     passes: tuple[Pass, ...]
+    call: tuple[str, ...] | None = None  # arguments, where the first lines return the result unless that is a list
 
     def compile(self, namespace: dict[str, Any]) -> CompiledGraph:
         """Raises NotNative, and NotYet where no call may wait for a compiler."""

@@ -16,7 +16,7 @@ typedef struct {
   double real, imag;
 } Py_complex;
 
-extern PyObject _Py_NoneStruct, PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type, PyDict_Type, PyModule_Type;
+extern PyObject _Py_NoneStruct, PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type, PyDict_Type, PyList_Type, PyModule_Type;
 extern PyObject *PyExc_IndexError, *PyExc_ValueError, *PyExc_OverflowError;
 void Py_IncRef(PyObject*);
 void Py_DecRef(PyObject*);
@@ -63,8 +63,10 @@ int dlclose(void*);
 int PyTraceMalloc_Track(unsigned, uintptr_t, size_t);
 int PyContextVar_Get(PyObject*, PyObject*, PyObject**);
 int64_t PyList_Size(PyObject*);
+PyObject* PyObject_Vectorcall(PyObject*, PyObject* const*, size_t, PyObject*);
 PyObject* PyList_GetItem(PyObject*, int64_t);
 typedef PyObject* (*c_function)(PyObject* self, PyObject* argument);
+typedef PyObject* (*fast_function)(PyObject* self, PyObject* const* args, int64_t nargs); /* METH_FASTCALL */
 c_function PyCFunction_GetFunction(PyObject*);
 PyObject* PyCFunction_GetSelf(PyObject*);
 

@@ -386,29 +386,35 @@ static int is_state_known(PyObject* states) {
   return 0;
 }
 
-/* are_like(facts, *objects) of backends/likeness.py: what it is called with may be anything. */
-PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
+/* Are objects as the facts say, which are args[0]? -1 on an error. What it is called with may be anything. */
+static int are_like(PyObject* const* args, int64_t nargs) {
   const int64_t* fact = (const int64_t*)((npc_array*)args[0])->data;
   const int are_known = are_names_known(args[0]);
-  if (are_known <= 0) return are_known < 0 ? 0 : PyBool_FromLong(0);
+  if (are_known <= 0) return are_known;
   fact += VERSIONS + 2 * fact[OWNERS] + 3 * fact[NAMES];
   for (int64_t i = 1; i < nargs; i++) {
     const npc_array* x = (npc_array*)args[i];
-    if ((int64_t)(uintptr_t)x->ob_type != *fact++) return PyBool_FromLong(0);
+    if ((int64_t)(uintptr_t)x->ob_type != *fact++) return 0;
     if (x->ob_type == &PyLong_Type) {
       const int64_t least = *fact++, most = *fact++;
       int is_beyond = 0;
       const int64_t number = least <= most ? PyLong_AsLongLongAndOverflow(args[i], &is_beyond) : 0;
-      if (least <= most && (is_beyond || number < least || number > most)) return PyBool_FromLong(0);
+      if (least <= most && (is_beyond || number < least || number > most)) return 0;
     }
     if (x->ob_type != ndarray_type) continue;
-    if ((int64_t)(uintptr_t)x->descr != fact[0] || (x->flags & fact[1]) != fact[2] || x->nd != fact[3]) return PyBool_FromLong(0);
+    if ((int64_t)(uintptr_t)x->descr != fact[0] || (x->flags & fact[1]) != fact[2] || x->nd != fact[3]) return 0;
     const int64_t sizes = fact[4];
     fact += 5;
     for (int64_t d = 0; d < sizes; d++)
-      if (x->dimensions[d] != *fact++) return PyBool_FromLong(0);
+      if (x->dimensions[d] != *fact++) return 0;
   }
-  return PyBool_FromLong(1);
+  return 1;
+}
+
+/* are_like(facts, *objects) of backends/likeness.py. */
+PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
+  const int found = are_like(args, nargs);
+  return found < 0 ? 0 : PyBool_FromLong(found);
 }
 
 /* Is it of a kind of its own: a boolean, a class or a module? */
@@ -438,9 +444,12 @@ PyObject* npc_kind_of(PyObject* self, PyObject* const* args, int64_t nargs) {
 
 /* ---- what calls of compiled functions ask first: backends/entering.py ---- */
 
+#define MOST_TAKEN 16 /* parameters, as entering.py says */
+#define HELD 2 /* objects that come before them at most */
+
 static struct {
   PyObject *switches, *none, *no; /* Python's None and False */
-  int64_t asked, enter;           /* slots: of what switches, and of what is entered */
+  int64_t asked, enter, shortcuts; /* slots: of what switches, of what is entered and of the ways around that */
   PyObject* tracers[2];           /* sys.gettrace and sys.monitoring.get_tool, or None */
   c_function gettrace, get_tool;
   int64_t tools;
@@ -452,7 +461,7 @@ PyObject* npc_begin_entering(PyObject* self, PyObject* const* args, int64_t narg
   const int64_t* slots = (const int64_t*)((npc_array*)args[0])->data;
   for (int64_t k = 1; k < nargs; k++) Py_IncRef(args[k]);
   entering.switches = args[1], entering.none = args[2], entering.no = args[3];
-  entering.asked = slots[0], entering.enter = slots[1];
+  entering.asked = slots[0], entering.enter = slots[1], entering.shortcuts = slots[2];
   entering.tracers[0] = args[4], entering.tracers[1] = args[5];
   if (!(entering.gettrace = PyCFunction_GetFunction(args[4]))) return 0;
   if ((entering.tools = least(nargs - 6, 8)) && !(entering.get_tool = PyCFunction_GetFunction(args[5]))) return 0;
@@ -468,15 +477,72 @@ static int gives_something(c_function ask, PyObject* asked, PyObject* argument) 
   return given != entering.none;
 }
 
-PyObject* npc_entered(PyObject* self, PyObject* const* args, int64_t nargs) {
+/* What an entry enters, to which args[0] is a weak reference: 0 where calls may have to run as they are, or it is gone. */
+static PyObject* const* current_of(PyObject* handle) {
   int is_asked = ((PyObject**)entering.switches)[entering.asked] != entering.no;
   is_asked = is_asked || gives_something(entering.gettrace, entering.tracers[0], 0);
   for (int64_t k = 0; k < entering.tools && !is_asked; k++)
     is_asked = gives_something(entering.get_tool, entering.tracers[1], entering.numbers[k]);
-  PyObject* current = ((weak_reference*)args[0])->object;
+  PyObject* current = ((weak_reference*)handle)->object;
   const int is_there = current != entering.none && ((npc_array*)current)->ob_refcnt > 0;
-  PyObject* enter = is_asked || !is_there ? 0 : ((PyObject**)current)[entering.enter];
+  return is_asked || !is_there ? 0 : (PyObject* const*)current;
+}
+
+PyObject* npc_entered(PyObject* self, PyObject* const* args, int64_t nargs) {
+  PyObject* const* current = current_of(args[0]);
+  PyObject* enter = current ? current[entering.enter] : 0;
   if (!enter) enter = entering.none;
   Py_IncRef(enter);
   return enter;
+}
+
+/* A way around what is entered, as entering.py writes it. */
+typedef struct {
+  fast_function run;
+  PyObject *self, *rescue, *after, *facts; /* the last three or 0 */
+  int64_t asked, held, n, words[];         /* places in args that the facts are of, objects, places in args */
+} shortcut;
+
+/* Its result; 0 without an error where its facts do not hold. */
+static PyObject* taken(const shortcut* way, PyObject* const* args, int64_t nargs) {
+  PyObject *given[HELD + MOST_TAKEN] = {way->facts}, **filled = given;
+  const int64_t* word = way->words;
+  for (int64_t k = 0; k < way->asked; k++) given[1 + k] = args[*word++];
+  const int holds = !way->facts || are_like(given, 1 + way->asked);
+  if (holds < 0) PyErr_Clear(); /* the long way asks again */
+  if (holds <= 0) return 0;
+  for (int64_t k = 0; k < way->held; k++) *filled++ = (PyObject*)(uintptr_t)*word++;
+  for (int64_t k = 0; k < way->n; k++) *filled++ = args[*word++];
+  PyObject* result = way->run(way->self, given, filled - given);
+  PyObject* next = !result ? way->rescue : ((npc_array*)result)->ob_type == &PyList_Type ? way->after : 0;
+  if (!next) return result;
+  PyObject* state[1 + MOST_TAKEN];
+  for (int64_t k = 1; k < nargs; k++) state[k] = args[k];
+  PyObject* first = state[0] = result ? result : caught();
+  result = PyObject_Vectorcall(next, state, nargs, 0);
+  Py_DecRef(first);
+  return result;
+}
+
+/* shortcut(handle, *state): the result of a call by the first way whose facts hold, else the handle: then the call is entered. */
+PyObject* npc_shortcut(PyObject* self, PyObject* const* args, int64_t nargs) {
+  PyObject* const* current = current_of(args[0]);
+  const npc_array* words = current ? (npc_array*)current[entering.shortcuts] : 0;
+  const int64_t* word = words && (PyObject*)words != entering.none ? (const int64_t*)words->data : 0;
+  if (word && (PyObject*)(uintptr_t)word[0] == current[entering.enter]) {
+    PyObject *keeper = (PyObject*)(uintptr_t)word[1], *result = 0;
+    const int64_t count = word[2];
+    int is_failed = 0;
+    Py_IncRef(keeper); /* what runs may be replaced meanwhile, and these words with it */
+    word += 3;
+    for (int64_t k = 0; k < count && !result && !is_failed; k++) {
+      const shortcut* way = (const shortcut*)word;
+      is_failed = !(result = taken(way, args, nargs)) && error();
+      word = way->words + way->asked + way->held + way->n;
+    }
+    Py_DecRef(keeper);
+    if (result || is_failed) return result;
+  }
+  Py_IncRef(args[0]);
+  return args[0];
 }

@@ -86,7 +86,9 @@ class WholeFunction:
         [facts] = [each.numbers for each in asked if isinstance(each, NativeQuestion)] or [function.name_constant(as_array(()))]
         left = tuple(each for each in asked if not isinstance(each, NativeQuestion))
         guards, lines = (*of_arguments, *of_names), tuple(self.lines(facts))
-        return WrittenProgram(guards, left, lines, self.native.source, self.native.unit, self.name, said_of(self.ran))
+        usual = function.name_constant(IGNORES_UNDERFLOW.known, "usual_")
+        call = (facts, usual, *point.parameters) if self.returns else None
+        return WrittenProgram(guards, left, lines, self.native.source, self.native.unit, self.name, said_of(self.ran), call)
 
     # --- what is asked
 
@@ -151,9 +153,14 @@ class WholeFunction:
     def call(self, facts: str, states: str) -> Iterator[str]:
         given = [facts, states, *self.ending.point.parameters]
         yield f"found = {self.name}({', '.join(given)})"
-        if any(way.is_returned for way in self.native.ways.found):
+        if self.returns:
             yield from ("if type(found) is not list:", "    return found")
             yield from (f"if found[0] == {GIVEN}:", "    return found[1]")
+
+    @property
+    def returns(self) -> bool:
+        """Does the native program itself return what the function returns, on some way?"""
+        return any(way.is_returned for way in self.native.ways.found)
 
     def leave(self, way: Way, raised: str) -> Iterator[str]:
         """Lines that go on in Python behind a way out."""

@@ -306,12 +306,10 @@ class NativeLoop:
             raise NotNative(str(reason)) from None
         name = self.function.name_constant
         native = f"{self.point.native_name}({', '.join(self.point.parameters)})"
-        arguments = [str(source) for source in (*blocks.arrays, *blocks.inputs, *blocks.objects)]
-        made = blocks.code.statements
+        made, arguments = blocks.code.statements, [*map(str, (*blocks.arrays, *blocks.inputs, *blocks.objects))]
         # Underflow is the one error that the program does not notice.
         known, asked = name(IGNORES_UNDERFLOW.known, "usual_"), name(IGNORES_UNDERFLOW.holds)
-        facts, left = self.asked()
-        loop = f"loop_{next(self.function.numbers)}"
+        (facts, left), loop = self.asked(), f"loop_{next(self.function.numbers)}"
 
         def lines_of_call(states: str) -> list[str]:
             given = ", ".join([facts, states, *arguments])
@@ -327,6 +325,7 @@ class NativeLoop:
         lines = [f"{ERROR_STATE} = {name(_present_state)}()"] * any(ERROR_STATE in text for text in arguments)
         if made is not None and made.writes_before_it_knows:
             lines += [f"if {name(may_not_return)}():", f"    return {native}"]
+        call = (facts, known, *arguments) if blocks.returns and not sets_attributes and not lines else None
         lines += [*lines_of_call(known), f"if found[0] == {UNUSUAL}:", f"    if not {asked}():", f"        return {native}"]
         lines += [f"    {line}" for line in lines_of_call(f"[{name(_present_state)}()]")]
         point = name(self.point, "point_")
@@ -343,6 +342,7 @@ class NativeLoop:
             partial(load, source, blocks.code.dtypes),
             loop,
             blocks.code.passes.all(),
+            call,
         )
 
     def asked(self) -> tuple[str, tuple[Asked, ...]]:
