@@ -77,15 +77,21 @@ static size_t resident_bytes(void) {
   return pool.most_kept;
 }
 
-/* Bytes that may be kept. By the holder of the lock, who gives back what is over. */
+/* Bytes that may be kept, by the last reading. */
+static size_t may_keep_by_reading(void) {
+  const size_t others = pool.resident > pool.kept ? pool.resident - pool.kept : 0;
+  return least(greatest(2 * others, FEW), pool.most_kept);
+}
+
+/* Bytes that may be kept. By the holder of the lock, who gives back what is over: never by an old reading, which knows nothing
+   of memory that was first used after it, and takes the process for one that is smaller by that. */
 static size_t may_keep(void) {
   if (pool.kept <= FEW) return least(FEW, pool.most_kept);
-  if (now() > pool.resident_until) {
+  if (now() > pool.resident_until || least(pool.kept, pool.most_kept) > may_keep_by_reading()) {
     pool.resident = resident_bytes();
     pool.resident_until = now() + RESIDENT_FOR;
   }
-  const size_t others = pool.resident > pool.kept ? pool.resident - pool.kept : 0;
-  return least(greatest(2 * others, FEW), pool.most_kept);
+  return may_keep_by_reading();
 }
 
 static void give_back(struct block** blocks, int count) {
