@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import subprocess
@@ -129,19 +130,16 @@ KINDS = {"f8": REAL | DOUBLE, "f4": REAL, "c16": COMPLEX, "c8": COMPLEX}
 FAMILIES = [(dtype, name) for dtype, kind in KINDS.items() for name in kind]
 
 
-@pytest.fixture(scope="module")
-def truths() -> dict[tuple[str, str], np.ndarray]:
-    """What whole arrays give, family by family."""
-    found = {}
-    for dtype, family in FAMILIES:
-        expressions = KINDS[dtype][family]
-        found[dtype, family] = answer(npc.compile(written("whole", expressions)), *numbers(dtype), len(expressions.split()))
-    return found
+@functools.cache
+def truth_of(dtype: str, family: str) -> np.ndarray:
+    """What whole arrays give."""
+    expressions = KINDS[dtype][family]
+    return answer(npc.compile(written("whole", expressions)), *numbers(dtype), len(expressions.split()))
 
 
 @pytest.mark.parametrize("way", PROGRAMS)
 @pytest.mark.parametrize(("dtype", "family"), FAMILIES)
-def test_all_ways_give_the_same_bits(dtype: str, family: str, way: str, truths: dict[tuple[str, str], np.ndarray]) -> None:
+def test_all_ways_give_the_same_bits(dtype: str, family: str, way: str) -> None:
     expressions, lengths = KINDS[dtype][family].split(), LENGTHS
     if way == "rows":
         expressions = [e for e in expressions if e not in NOT_OF_ROWS]
@@ -154,7 +152,7 @@ def test_all_ways_give_the_same_bits(dtype: str, family: str, way: str, truths: 
         pytest.skip("loops over rows, and comprehensions, of complex numbers are interpreted")
     compiled = npc.compile(written(way, " ".join(expressions)))
     places = [KINDS[dtype][family].split().index(e) for e in expressions]
-    truth = truths[dtype, family][places]
+    truth = truth_of(dtype, family)[places]
     require_same(compiled, truth, *numbers(dtype), expressions, lengths, is_rows=way == "rows")
     assert way not in LOOPS or native_loops(compiled)
 
