@@ -29,15 +29,21 @@ compiler.BASE_FLAGS = (*(flag for flag in compiler.BASE_FLAGS if flag != "-w"), 
 
 # Tests of what programs mean, not of how C is optimized: their thousands of units compile in less than half the time at -O0.
 # With NPCOMPILE_TEST_LEVEL all tests of a run have that level, so that `NPCOMPILE_TEST_LEVEL=-O3` optimizes these too.
-UNOPTIMIZED = {"tracer", "transforms"}  # folders
-UNOPTIMIZED |= {f"test_{name}.py" for name in ("array_functions", "spread")}  # of native_loops
+UNOPTIMIZED = {"tracer", "transforms", "gradients"}  # folders
+# of native_loops, where each expression is a unit:
+UNOPTIMIZED |= {
+    f"test_{name}.py"
+    for name in ("array_functions", "complex", "complex_arrays", "number_lists", "numbers", "selected_and_joined", "spread")
+}
+OPTIMIZED = {"test_large.py", "test_native_loops.py", "test_programs.py"}  # of gradients: whole programs, as users compile them
 LEVEL = os.environ.get("NPCOMPILE_TEST_LEVEL")
 
 
 @pytest.fixture(autouse=True)
 def level_of_optimization(request: pytest.FixtureRequest) -> Iterator[None]:
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    level = LEVEL or ("-O0" if {folder, request.path.name} & UNOPTIMIZED else "-O3")
+    is_unoptimized = {folder, request.path.name} & UNOPTIMIZED and request.path.name not in OPTIMIZED
+    level = LEVEL or ("-O0" if is_unoptimized else "-O3")
     try:
         known = loader()
     except NoCompiler:  # tests run without a compiler too
