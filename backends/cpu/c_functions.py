@@ -13,7 +13,7 @@ from npcompile.backends.cpu import (
     vector_functions,
     vector_math,
 )
-from npcompile.backends.cpu.c_definitions import CALLED, definitions_of, needed_by
+from npcompile.backends.cpu.c_definitions import called_in, definitions_of, needed_by
 from npcompile.backends.cpu.c_library import BINARY
 from npcompile.backends.cpu.compiler import Compiler
 from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
@@ -423,7 +423,7 @@ def functions_text(kernels: str, compiler: Compiler) -> str:
     """What the text of the kernels calls, in C, for this compiler."""
     called, ours = needed_by(kernels, definitions())
     shared = complex_power.power_text() if called & {"npc_power_c8", "npc_power_c16"} else ""
-    called |= set(CALLED.findall(shared))
+    called |= called_in(shared)
     if not compiler.has_vector_math:
         vectors = vector_math.inline_text(called, angles_text(called))
     elif IS_HERE in kernels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npcompile.backends.cpu.c_definitions import CALLED
+from npcompile.backends.cpu.c_definitions import called_in
 from npcompile.backends.cpu.c_functions import TYPE_TEXT
 from npcompile.backends.cpu.numpy_loops import loop_of, loops_by_types, loops_text
 from npcompile.backends.registry import FloatingPointSignal
@@ -83,7 +83,7 @@ def test_one_number_is_as_the_ufunc_of_a_scalar(loader):
         (np.hypot, "npc_numpy_one_hypot_ddd(x, 3)"),
     ):
         text = returning(f"{one} result = rt->from_double({call});")
-        run = loader.load(TYPE_TEXT + loops_text(CALLED.findall(text)) + text, []).call
+        run = loader.load(TYPE_TEXT + loops_text(called_in(text)) + text, []).call
         others = {np.exp: (), np.power: (2.0,), np.hypot: (3.0,)}[ufunc]
         for x in rng.standard_normal(20):
             assert run(x)[0].hex() == float(ufunc(x, *others)).hex()
@@ -103,7 +103,7 @@ def test_errors_found_before_stay_noted(loader):
   if (rt->report(1, 0, 0)) return 0;
   result = rt->from_bool(1);
 """)
-    run = loader.load(TYPE_TEXT + loops_text(CALLED.findall(text)) + text, []).call
+    run = loader.load(TYPE_TEXT + loops_text(called_in(text)) + text, []).call
     with np.errstate(divide="warn"), pytest.raises(FloatingPointSignal):
         run()
 
