@@ -9,6 +9,7 @@ numbers those that it knows take few values. Where an operation on these has an 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,16 +37,20 @@ class KnownNumbers:
     numbers: dict[str, np.ndarray] = field(default_factory=dict)  # the value's name -> these
     made: set[str] = field(default_factory=set)  # by operations that may note errors
     tried: dict[str, np.ndarray | None] = field(default_factory=dict)  # some elements of each value; None: unknown
+    varied: set[str] = field(default_factory=set)  # values that take more than a few numbers of these
     read: dict[object, np.ndarray] = field(default_factory=dict)  # of elements of memory
     totals: set[str] = field(default_factory=set)  # accumulators whose results the compiler may know
 
     def of(self, value: Value) -> np.ndarray | None:
         if value.dtype.kind == "b":
             return BOOLEANS
-        if value.name not in self.numbers and (tried := self.tried.get(value.name)) is not None:
-            found = np.unique(tried)  # NaN once
-            if len(found) <= FEW:
+        if (known := self.numbers.get(value.name)) is not None or value.name in self.varied:
+            return known
+        if (tried := self.tried.get(value.name)) is not None:
+            if (found := few_of(tried)) is not None:
                 self.numbers[value.name] = found
+            else:
+                self.varied.add(value.name)
         return self.numbers.get(value.name)
 
     def hidden(self, let: Let) -> int | None:
@@ -62,10 +67,14 @@ class KnownNumbers:
         divisor = let.args[DIVISIONS[let.op]] if let.op in DIVISIONS else None
         if divisor is not None and divisor.dtype.kind in "fc" and is_chosen(known := self.of(divisor)) and not np.all(known):
             return DIVISIONS[let.op]
-        operands = [self.of(a) for a in let.args]
-        if let.target.dtype.kind == "b" or let.op not in OPS or not operands or any(x is None for x in operands):
+        if let.target.dtype.kind == "b" or let.op not in OPS or not let.args:
             return None
-        if np.prod([len(x) for x in operands if x is not None]) > MOST_KNOWN:
+        operands = []
+        for a in let.args:
+            if (known := self.of(a)) is None:
+                return None
+            operands.append(known)
+        if math.prod(map(len, operands)) > MOST_KNOWN:
             return None
         results, has_errors = computed(let, [np.ravel(x) for x in np.meshgrid(*operands)])
         if not has_errors:
@@ -117,6 +126,14 @@ class KnownNumbers:
         found = [x.astype(value.dtype) for x in known]
         if found and sum(map(len, found)) <= MOST_KNOWN:
             self.numbers[value.name] = np.concatenate(found)
+
+
+def few_of(numbers: np.ndarray) -> np.ndarray | None:
+    """The different ones, NaN once, if these are few."""
+    if len({x for x in numbers[: 4 * FEW].tolist() if x == x}) > FEW:
+        return None
+    found = np.unique(numbers)
+    return found if len(found) <= FEW else None
 
 
 def is_masking(let: Let, constants: Container[str]) -> bool:

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.kept_values import samples
+from npcompile.backends.cpu.unfolded import FEW, few_of
 
 # Of integers v, bytes u, truth values b: what takes one value, or two, whatever they are.
 SAME = [
@@ -87,3 +89,22 @@ def test_arrays_that_nobody_reads_are_computed_in_loops(text: str) -> None:
         f"        {text}",
     ]
     agrees([*lines, "    return s"], 30)
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "f4", "f8", "c16"])
+def test_values_of_few_numbers_are_told(dtype: str) -> None:
+    """However many NaNs are among them, and wherever the others are."""
+    for seed in range(20):
+        drawn = samples(np.dtype(dtype), seed)
+        some = [
+            drawn,
+            np.sign(drawn) if dtype != "?" else drawn,
+            np.where(np.arange(64) < 60, drawn[:1], drawn),
+            drawn[:1].repeat(64),
+        ]
+        for numbers in some:
+            expected, found = np.unique(numbers), few_of(numbers)
+            if len(expected) <= FEW:
+                np.testing.assert_array_equal(found, expected)
+            else:
+                assert found is None
