@@ -36,7 +36,9 @@ from npcompile.tensor_core.dim import Size, terms_of
 from npcompile.tensor_core.dtypes import short
 
 SHOWN = ("name", "body", "buffers", "literals")  # of a Kernel: what its text says in another way
-MANY = 8  # kernels that differ in constants: the compiler makes more of a few if it knows these
+# Kernels that differ in constants: the compiler makes more of a few if it knows these, and takes longer than that can give for
+# as many statements.
+MANY, MUCH = 8, 500
 MOST_AT_ONCE = 64  # runs in one loop, whose arguments are on the stack
 PLAIN = ("add", "subtract", "multiply", "divide", "maximum", "minimum")  # whose C is the same for all constants
 
@@ -57,13 +59,16 @@ class Form:
     starts: dict[str, int] = field(default_factory=dict)  # buffer, in the order in which they are met, to bytes
     rows: dict[str, int] = field(default_factory=dict)  # a thread's own, in the order in which they are made
     numbers: dict[Value, Any] = field(default_factory=dict)  # values that may be arguments to the constants they are
+    statements: int = 0
 
     def __post_init__(self) -> None:
-        lets = [s for s in walk(self.kernel.body) if isinstance(s, Let)]
+        statements = list(walk(self.kernel.body))
+        self.statements = len(statements)
+        lets = [s for s in statements if isinstance(s, Let)]
         found = {s.target: s.params[0][1] for s in lets if s.op == "constant" and short(s.target.dtype) in ("f8", "f4")}
         found = {value: number for value, number in found.items() if np.isfinite(number)}
         read = Counter(x for s in lets if s.op in PLAIN for x in s.args)
-        every = Counter(x for s in walk(self.kernel.body) for x in values_of(s))
+        every = Counter(x for s in statements for x in values_of(s))
         self.numbers = {value: number for value, number in found.items() if read[value] == every[value] - 1}  # and is made once
 
     def place(self, buffer: str, offset: Size) -> str:
@@ -135,7 +140,7 @@ def shared(kernels: Sequence[Kernel]) -> list[Run]:
         alike.setdefault(form.text(), []).append(form)
     made: dict[str, Run] = {}
     for forms in alike.values():
-        if len(forms) < MANY:
+        if len(forms) < MANY and len(forms) * forms[0].statements < MUCH:
             same: dict[str, list[Form]] = {}
             for form in forms:
                 same.setdefault(repr([*form.numbers.values()]), []).append(form)

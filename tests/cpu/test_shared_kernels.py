@@ -118,3 +118,25 @@ def test_many_small_temporaries_share_one_piece_of_memory() -> None:
     np.testing.assert_array_equal(npcompile.compile(program, backend=backend, dynamic=False)(x), program(x))
     ((count, pieces, places),) = found
     assert count == len(places) > 4 and list(pieces) == ["small"] and pieces["small"] <= SMALL
+
+
+@pytest.mark.parametrize(("steps", "is_one"), [(4, False), (48, True)])
+def test_a_few_long_kernels_that_differ_in_constants_are_printed_once(steps: int, is_one: bool) -> None:
+    """Short ones are printed each: the compiler makes more of constants that it knows."""
+    kernels = []
+
+    def backend(graph: Graph, example_inputs):
+        made = compile_cpu(graph, example_inputs)
+        kernels.append(made.kernels)
+        return made
+
+    step = "    x = np.maximum(np.abs(x) * 1.5 + {}.25, {}.5) / 3\n"
+    parts = ["".join(step.format(k + j, k + 9) for j in range(steps)) + "    x = np.cumsum(x)\n" for k in range(3)]
+    space = {"np": np}
+    exec(f"def program(x):\n    x = np.cumsum(x)\n{''.join(parts)}    return x\n", space)
+    program = space["program"]
+    x = np.linspace(-1, 1, 40)
+    np.testing.assert_array_equal(npcompile.compile(program, backend=backend, dynamic=False)(x), program(x))
+    (names,) = kernels
+    elementwise = [name for name in names if "maximum" in name]
+    assert len(elementwise) == 3 and len(set(elementwise)) == (1 if is_one else 3)
