@@ -186,3 +186,16 @@ def test_unreachable_code_has_no_facts():
     for index, state in enumerate(facts.states):
         assert (state is None) == (facts.depth[index] is None)
         assert state is not None or not facts.enterable[index]
+
+
+def test_names_are_made_of_the_instructions_that_are_asked_for():
+    """Of many variables there are as many sets of names as statements."""
+    lines = [f"    a{k} = x + {k}" for k in range(50)]
+    space = {}
+    exec("\n".join(["def many(x):", *lines, f"    return {', '.join(f'a{k}' for k in range(50))}"]), space)
+    facts = analyse(space["many"].__code__)
+    assert not facts.live.made
+    stores = [i.index for i in facts.instructions if i.opname == "STORE_FAST"]
+    assert facts.bound[stores[3]] == {"x", "a0", "a1", "a2"} == facts.live[stores[3]]
+    assert len(facts.live.made) == 1
+    assert [*facts.bound] == [facts.bound[k] for k in range(len(facts.instructions))]

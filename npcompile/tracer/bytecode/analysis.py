@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import heapq
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Final, NamedTuple
@@ -45,6 +45,27 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class NamesAt:
+    """Locals at each instruction: a bit for each slot, of which names are made where they are asked for.
+
+    A function of many variables has as many sets of as many names, and few are asked for.
+    """
+
+    slots: tuple[str, ...]
+    masks: tuple[int, ...]
+    made: dict[int, frozenset[str]] = field(compare=False)  # by mask; the same for all facts of a code object
+
+    def __getitem__(self, index: int) -> frozenset[str]:
+        mask = self.masks[index]
+        if mask not in self.made:
+            self.made[mask] = frozenset(name for slot, name in enumerate(self.slots) if mask >> slot & 1)
+        return self.made[mask]
+
+    def __iter__(self) -> Iterator[frozenset[str]]:
+        return map(self.__getitem__, range(len(self.masks)))
+
+
+@dataclass(frozen=True, slots=True)
 class CodeFacts:
     """Facts per instruction, as tuples indexed by the instruction's index.
 
@@ -61,9 +82,9 @@ class CodeFacts:
     depth: tuple[int | None, ...]  # stack depth, None where control never comes
     protected: tuple[bool, ...]  # an exception raised here is seen by a handler of this code, or one is being handled
     enterable: tuple[bool, ...]  # may execution be left before this instruction and taken up again
-    live: tuple[frozenset[str], ...]  # locals that may be read before they are written
-    bound: tuple[frozenset[str], ...]  # locals assigned on every path
-    maybe_bound: tuple[frozenset[str], ...]  # locals assigned on some path
+    live: NamesAt  # locals that may be read before they are written
+    bound: NamesAt  # locals assigned on every path
+    maybe_bound: NamesAt  # locals assigned on some path
     successors: tuple[tuple[int, ...], ...]  # where control may go next, exceptions aside
     jump_targets: frozenset[int]
     loop_headers: frozenset[int]  # targets of backward jumps
@@ -338,13 +359,10 @@ def compute_facts(code: CodeType) -> CodeFacts:
     # super() without arguments reads the first argument behind the compiler's back.
     always = 1 & plain if "__class__" in code.co_freevars and code.co_argcount else 0
 
-    names_of: dict[int, frozenset[str]] = {}
+    made: dict[int, frozenset[str]] = {}
 
-    def names(mask: int) -> frozenset[str]:
-        mask &= plain
-        if mask not in names_of:
-            names_of[mask] = frozenset(name for slot, name in enumerate(slots) if mask >> slot & 1)
-        return names_of[mask]
+    def names(masks: Iterable[int]) -> NamesAt:
+        return NamesAt(slots, tuple(mask & plain for mask in masks), made)
 
     successors = tuple(map(successors_of, instructions, effects))
     return CodeFacts(
@@ -361,9 +379,9 @@ def compute_facts(code: CodeType) -> CodeFacts:
             for instruction, state in zip(instructions, states, strict=True)
         ),
         enterable=tuple(is_enterable(instructions, state, index, start) for index, state in enumerate(states)),
-        live=tuple(names(mask) for mask in live_masks(instructions, effects, always)),
-        bound=tuple(names(state.bound if state else 0) for state in states),
-        maybe_bound=tuple(names(state.maybe_bound if state else 0) for state in states),
+        live=names(live_masks(instructions, effects, always)),
+        bound=names(state.bound if state else 0 for state in states),
+        maybe_bound=names(state.maybe_bound if state else 0 for state in states),
         successors=successors,
         jump_targets=frozenset(i.target for i in instructions if i.target >= 0),
         loop_headers=frozenset(i.target for i in instructions if 0 <= i.target <= i.index),
