@@ -215,6 +215,8 @@ class Dim:
     # --- arithmetic
 
     def __add__(self, other: Size) -> Size:
+        if type(other) is int and not other:
+            return self
         if (theirs := terms_of(other)) is None:
             return NotImplemented
         total = dict(self.terms)
@@ -223,6 +225,8 @@ class Dim:
         return build(self.env, total)
 
     def __mul__(self, other: Size) -> Size:
+        if type(other) is int and other:  # the order of the terms stays
+            return self if other == 1 else Dim(self.env, tuple((m, c * other) for m, c in self.terms))
         if (theirs := terms_of(other)) is None:
             return NotImplemented
         product: dict[Monomial, int] = {}

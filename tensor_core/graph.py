@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class Node:
         return f"<{self.op} {self.meta}>"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Graph:
     """`outputs` are fresh arrays; `writes` replace the contents of input arrays when the program has run.
 
@@ -75,10 +76,10 @@ class Graph:
     def results(self) -> tuple[Node, ...]:
         return (*self.outputs, *(node for _, node in self.writes))
 
-    @property
-    def nodes(self) -> list[Node]:
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
         """Every live node, inputs first, each after what it uses."""
-        return topological((*(node for _, node in self.measured), *self.results), self.inputs)
+        return tuple(topological((*(node for _, node in self.measured), *self.results), self.inputs))
 
     def __call__(self, *values: Any) -> list[Any]:
         """The outputs, by NumPy: for graphs in params of nodes, which write nothing. Takes what a compiled graph takes."""
@@ -113,7 +114,8 @@ class Bound:
 
 def subgraphs(node: Node) -> dict[str, Graph]:
     """The graphs that a node of control flow runs, by the name of the param."""
-    return {name: value for name, value in node.params.items() if isinstance(value, Graph)}
+    params = node.params  # most have none
+    return {name: value for name, value in params.items() if isinstance(value, Graph)} if params else {}
 
 
 def topological(results: Iterable[Node], first: Iterable[Node] = ()) -> list[Node]:
@@ -149,7 +151,9 @@ ARITHMETIC_KINDS = ("elementwise", "reduction", "scan", "scatter", "contraction"
 
 def may_note_errors(node: Node) -> bool:
     """Is this arithmetic in which there are floating-point errors, or those that NumPy reports of integers by the same means?"""
-    results = node.meta.items if isinstance(node.meta, TupleMeta) else (node.meta,)
+    if kind_of(node.meta.dtype) in "fc":
+        return True
+    results = node.meta.items if isinstance(node.meta, TupleMeta) else ()
     if any(kind_of(m.dtype) in "fc" for m in (*results, *(n.meta for n in node.inputs))):
         return True
     if node.op not in REPORTED_DIVISORS:
@@ -279,27 +283,31 @@ class Builder:
         graph = Graph(
             tuple(self.inputs), tuple(outputs), metas, tuple(writes), (), self.env, name, self.checks, measured=measured
         )
+        verify(graph, known=set(self._made.values()))
         symbols = dict.fromkeys(s for node in graph.nodes for s in symbols_of(node) if s not in self.measured)
-        graph = replace(graph, symbols=tuple(symbols))
-        verify(graph)
-        return graph
+        return replace(graph, symbols=tuple(symbols)) if symbols else graph
 
 
 def freeze(value: Any) -> Any:
     """A hashable key that tells -0.0 from 0.0, 1 from 1.0 from True, and a NaN from one of another sign alone."""
-    if isinstance(value, dict):
-        return tuple((k, freeze(v)) for k, v in sorted(value.items()))
-    if isinstance(value, (tuple, list)):
-        return tuple(map(freeze, value))
+    if type(value) in KEYS:  # most of them
+        return KEYS[type(value)](value)
     if isinstance(value, np.ndarray):
         return (value.dtype, value.shape, value.tobytes())
     if isinstance(value, np.generic):
         return (type(value), value.tobytes())
     if isinstance(value, (float, complex)):
         return (type(value), struct.pack("dd", value.real, value.imag))
-    if isinstance(value, int):
-        return (type(value), value)
-    return value
+    return next((key(value) for kind, key in KEYS.items() if isinstance(value, kind)), value)
+
+
+KEYS: dict[type, Callable[[Any], Any]] = {
+    dict: lambda value: tuple((k, freeze(v)) for k, v in sorted(value.items())) if value else (),
+    tuple: lambda value: tuple(map(freeze, value)),
+    list: lambda value: tuple(map(freeze, value)),
+    int: lambda value: (type(value), value),
+    str: lambda value: value,
+}
 
 
 def symbols_of(value: Any) -> Iterator[str]:
@@ -308,7 +316,8 @@ def symbols_of(value: Any) -> Iterator[str]:
         case Dim():
             yield from value.symbols()
         case Node():
-            for part in (value.meta.shape, value.meta.strides, *value.params.values()):
+            yield from (s for n in (*value.meta.shape, *value.meta.strides) if type(n) is Dim for s in n.symbols())
+            for part in value.params.values():
                 yield from symbols_of(part)
         case tuple() | list():
             for part in value:
@@ -338,13 +347,18 @@ class InvalidGraph(AssertionError):
     """A pass made a graph that breaks the rules: an internal mistake."""
 
 
-def verify(graph: Graph) -> None:
-    """Every node's meta is what the table says for its inputs, and inputs are the graph's own."""
+def verify(graph: Graph, known: Container[Node] = ()) -> None:
+    """Every node's meta is what the table says for its inputs, and inputs are the graph's own.
+
+    `known`: nodes that a Builder has made, whose metas it has asked the table for.
+    """
     inputs = set(graph.inputs)
     for node in graph.nodes:
         if node.op == "input":
             if node not in inputs:
                 raise InvalidGraph(f"input {node.params['index']} is not an input of this graph")
+            continue
+        if node in known:
             continue
         if node.op not in OPS:
             raise InvalidGraph(f"no op {node.op!r} in the table")

@@ -32,7 +32,7 @@ class TensorMeta:
     def __post_init__(self) -> None:
         if len(self.shape) > MOST_DIMENSIONS:
             raise Decline(f"maximum supported dimension for an ndarray is {MOST_DIMENSIONS}, found {len(self.shape)}")
-        if math.prod(n for n in self.shape if type(n) is int and n) * self.dtype.itemsize > MOST_BYTES:
+        if self.shape and math.prod(n for n in self.shape if type(n) is int and n) * self.dtype.itemsize > MOST_BYTES:
             raise Decline("Maximum allowed dimension exceeded")
         if len(self.strides) != len(self.shape):
             object.__setattr__(self, "strides", contiguous_strides(self.shape, self.dtype.itemsize))
