@@ -127,8 +127,8 @@ def constant_of(size: Size) -> int:
 
 def values_of(s: Statement) -> Iterator[Value]:
     """Every value that a statement itself makes or reads, each as often as it does."""
-    for f in fields(s):
-        found = getattr(s, f.name)
+    for name in s.__slots__:
+        found = getattr(s, name)
         yield from (x for x in (found if isinstance(found, tuple | list) else (found,)) if isinstance(x, Value))
 
 

@@ -366,18 +366,22 @@ class Kernel:
         return "\n".join([f"kernel {self.name}({axes}):", *(f"    {line}" for line in show(self.body))])
 
 
+def body_of(statement: Loop | Reduce | Scan | ScratchRow) -> list[list[Statement]]:
+    return [statement.body]
+
+
+CHILDREN: dict[type, Callable[[Any], list[list[Statement]]]] = {
+    **dict.fromkeys((Loop, Reduce, Scan, ScratchRow), body_of),
+    Columns: lambda statement: [statement.body, statement.finish],
+    Tiles: lambda statement: [body for _, body in statement.parts],
+    **dict.fromkeys((Blocks, Strips), lambda statement: statement.parts),
+}
+
+
 def children(statement: Statement) -> list[list[Statement]]:
-    match statement:
-        case Loop() | Reduce() | Scan() | ScratchRow():
-            return [statement.body]
-        case Columns():
-            return [statement.body, statement.finish]
-        case Tiles():
-            return [body for _, body in statement.parts]
-        case Blocks() | Strips():
-            return statement.parts
-        case _:
-            return []
+    """The lists of statements that are inside of it."""
+    of = CHILDREN.get(type(statement))
+    return of(statement) if of else []
 
 
 def show(body: list[Statement]) -> Iterator[str]:
