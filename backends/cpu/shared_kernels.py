@@ -168,10 +168,11 @@ def run_as(form: Form, printed: Form, differing: Sequence[int] = ()) -> Run:
 
 def take_numbers(kernel: Kernel, values: Sequence[Value]) -> None:
     """Make constants of the kernel arguments."""
-    kernel.scalars |= {value.name: value.dtype for value in values}
+    taken = {value.name: value.dtype for value in values}
+    kernel.scalars |= taken
 
     def drop(body: list[Statement]) -> None:
-        body[:] = [s for s in body if not (isinstance(s, Let) and s.target in values)]
+        body[:] = [s for s in body if not (isinstance(s, Let) and s.target.name in taken)]
         for s in body:
             for part in children(s):
                 drop(part)

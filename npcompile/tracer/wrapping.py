@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -142,11 +143,13 @@ class Wrapping(Assumptions):
         return self.ask(value) if isinstance(value, Comparison) else value
 
     def _meet(self, value: Lazy) -> Any:
-        known, found = len(self.builder.env.guards), None
+        guards, found = self.builder.env.guards, None
+        known = len(guards)
         try:
             found = self.wrap(value.source, value.example)
         finally:
-            self.met += kinds_of(found, [*self.builder.env.guards][known:])
+            added = list(islice(reversed(guards), max(0, len(guards) - known)))  # not all of them for each value
+            self.met += kinds_of(found, added[::-1])
         return found
 
     def read(self, source: Source, example: Any) -> Any:
