@@ -36,9 +36,9 @@ from npcompile.tensor_core.dim import Size, terms_of
 from npcompile.tensor_core.dtypes import short
 
 SHOWN = ("name", "body", "buffers", "literals")  # of a Kernel: what its text says in another way
-# Kernels that differ in constants: the compiler makes more of a few if it knows these, and takes longer than that can give for
-# as many statements.
-MANY, MUCH = 8, 500
+MANY = 8  # kernels that differ in constants: the compiler makes more of a few if it knows these
+MUCH = 500  # statements of all of them: longer to compile than known constants can give back
+MOST_GIVEN = 32  # constants of such: of hundreds, all loaded before a loop, the compiler takes longer than of another function
 MOST_AT_ONCE = 64  # runs in one loop, whose arguments are on the stack
 PLAIN = ("add", "subtract", "multiply", "divide", "maximum", "minimum")  # whose C is the same for all constants
 
@@ -140,14 +140,15 @@ def shared(kernels: Sequence[Kernel]) -> list[Run]:
         alike.setdefault(form.text(), []).append(form)
     made: dict[str, Run] = {}
     for forms in alike.values():
-        if len(forms) < MANY and len(forms) * forms[0].statements < MUCH:
+        numbers = [[*map(repr, form.numbers.values())] for form in forms]
+        differing = [k for k, each in enumerate(zip(*numbers)) if len(set(each)) > 1]
+        is_long = len(forms) * forms[0].statements >= MUCH and len(differing) <= MOST_GIVEN
+        if len(forms) < MANY and not is_long:
             same: dict[str, list[Form]] = {}
-            for form in forms:
-                same.setdefault(repr([*form.numbers.values()]), []).append(form)
+            for form, own in zip(forms, numbers):
+                same.setdefault(repr(own), []).append(form)
             made |= {form.kernel.name: run_as(form, each[0]) for each in same.values() for form in each}
         else:
-            numbers = [[*map(repr, form.numbers.values())] for form in forms]
-            differing = [k for k, each in enumerate(zip(*numbers)) if len(set(each)) > 1]
             made |= {form.kernel.name: run_as(form, forms[0], differing) for form in forms}
             first = forms[0]
             take_numbers(first.kernel, [[*first.numbers][k] for k in differing])
