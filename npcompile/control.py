@@ -1,12 +1,12 @@
 """Branches and loops that a compiled function keeps as such: cond, while_loop, fori_loop and scan, as JAX has them.
 
 Called outside of compiled code they run their functions as Python would, on whatever these are given: NumPy arrays give
-NumPy's results, Tensors record their gradients. In a compiled function they become one node of the graph, so that a loop
-is compiled once however often it runs, and a branch on data does not end the graph. In compiled code each function is read
-once, not called for every iteration, so it should have no effects, but for writes to its own arguments: a loop copies its
-first carry, so that a body may write to what it is given (`c[0] += 1; return c`) and `init_val` stays as it was; a branch
-that writes to an operand writes to the caller's. In compiled code results are new arrays; elsewhere they are what the
-functions return.
+NumPy's results, Tensors record their gradients. In a compiled function loops become native loops, as Python's own do; where
+that is not possible they, and cond, become one node of the graph, so that a loop is compiled once however often it runs, and
+a branch on data does not end the graph. In compiled code each function is read once, not called for every iteration, so it
+should have no effects, but for writes to its own arguments: a loop copies its first carry, so that a body may write to what it
+is given (`c[0] += 1; return c`) and `init_val` stays as it was; a branch that writes to an operand writes to the caller's. In
+compiled code results are new arrays; elsewhere they are what the functions return.
 
 Carries, operands and results may be trees: tuples, lists, dicts and dataclasses of arrays and numbers (`trees.flatten`).
 """

@@ -10,12 +10,12 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from npcompile import control, trees
+from npcompile import trees
 from npcompile.backends.loop_ir import target
 from npcompile.backends.loop_ir.native import CompileGradient, Native, Taken, said_of
 from npcompile.backends.passes import Pass
@@ -36,20 +36,17 @@ from npcompile.tensor_core.loop_ir.states import Tagged, TupleOf, Use
 from npcompile.tensor_core.loop_ir.types import F32, F64, FLOAT, Memref, Type, type_of
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
 from npcompile.tracer.bytecode.analysis import analyse
+from npcompile.tracer.control_calls import EMPTY, MOST_LEVELS, calls_loops
 from npcompile.tracer.entry import plain_function
 from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.family import why_better_as_graph
 from npcompile.tracer.loop_ir.front_end import Traced, trace
 from npcompile.tracer.loop_ir.sources import Same, Source
 
-LONG_VECTOR = 1 << 14  # elements, of arrays that whole statements in loops are about
-LARGE_MATRIX = 64  # rows and columns
-MOST_LEVELS = 3  # of functions that call each other
 MOST_LEAVES = 64  # of arguments that are trees
 PLAIN = frozenset((np.ndarray, np.float64, np.float32, np.int64, np.bool_, float, int, bool))  # arguments that are no trees
 MOST_ABORTS = 16  # one after another, before a program is not tried any more
-EMPTY = CellType()
-LOOPS = {loop.__name__: loop for loop in (control.fori_loop, control.while_loop, control.scan)}
 Key: TypeAlias = "tuple[CodeType, tuple[Type | type | trees.TreeDef | None, ...]]"
 
 
@@ -253,27 +250,13 @@ def leaves_of(form: trees.TreeDef | None, k: int) -> range:
 def has_loops(function: FunctionType, level: int = 0) -> bool:
     """Are there loops in it, or in functions that its names stand for?"""
     code = function.__code__
-    if analyse(code).loop_headers or not LOOPS.keys().isdisjoint(code.co_names):
+    if analyse(code).loop_headers or calls_loops(function):
         return True
     if level == MOST_LEVELS:
         return False
     cells = [cell.cell_contents for cell in function.__closure__ or () if cell != EMPTY]
     named = [function.__globals__.get(name) for name in code.co_names]
-    if any(each is loop for each in (*cells, *named) for loop in LOOPS.values()):
-        return True
     return any(has_loops(plain_function(each), level + 1) for each in (*cells, *named) if isinstance(each, FunctionType))
-
-
-def why_better_as_graph(traced: Traced, arguments: Sequence[Any]) -> str:
-    """Why graphs, whose loops over elements are fused and whose products are BLAS's, take less time. Empty where they do not."""
-    if not traced.has_loops:
-        return "loops over lists alone, which graphs unroll"
-    shapes = [x.shape for x in arguments if isinstance(x, np.ndarray)]
-    if traced.has_arrays and any(min(shape) > LONG_VECTOR for shape in shapes if shape):
-        return "statements about long arrays"
-    if traced.has_products and any(len(shape) > 1 and min(shape) > LARGE_MATRIX for shape in shapes):
-        return "products of large matrices"
-    return ""
 
 
 @dataclass(slots=True)

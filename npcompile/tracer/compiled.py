@@ -39,6 +39,7 @@ class Compiled(Protocol[SomePoint]):
     breaks: list[Break]
     graphs: list[tuple[Graph, CompiledGraph]]
     splits: list[Split]
+    aborting: dict[Any, int]
     refusals: dict[int, int]
     points: dict[tuple[int, tuple[int, ...], Place | None], SomePoint]
     is_random: bool

@@ -92,6 +92,7 @@ class CompiledFunction:
     stand_ins: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)  # for functions made anew
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
     arms: Arms = field(default_factory=Arms)  # of branches with effects
+    aborting: dict[Any, int] = field(default_factory=dict)  # types of arguments -> programs that abort, made for them
     refusals: dict[int, int] = field(default_factory=dict)  # headers of loops -> failed native programs; below 0: of a device
     hops: int = 0  # from Point to Point, up to those after which loops are looked at
     calls: int = 0  # that went from Point to Point to their end
@@ -437,8 +438,7 @@ class CompiledFunction:
         began = time.perf_counter()
         if point.place is None:
             begin(self.options.backend)
-        native = loop_variants.native_loop(self, point, state) or loop_variants.loops_over_elements(self, point, state)
-        if native is not None:
+        if (native := loop_variants.before_graphs(self, point, state)) is not None:
             return native
         decisions = Decisions(stops=dict(self.stops))
         for _ in range(ATTEMPT_LIMIT):

@@ -7,6 +7,7 @@ from typing import Any
 
 from npcompile.tracer import loops
 from npcompile.tracer.compiled import Compiled
+from npcompile.tracer.control_calls import calls_loops
 from npcompile.tracer.decisions import Decisions
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.loop_programs import MOST_REFUSALS, native_program
@@ -50,6 +51,14 @@ def native_function(
     return loops_at(function, point, state, frozenset(decisions.short_loops))
 
 
+def before_graphs(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
+    """A variant where it is known before capture that a program runs the loops better than graphs."""
+    for made in (native_loop, loops_over_elements, control_loops):
+        if (variant := made(function, point, state)) is not None:
+            return variant
+    return None
+
+
 def native_loop(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
     """A variant that runs the loop whose header the Point is at as one native program, where it has that form."""
     return loops_at(function, point, state) if function.may_be_native(point.layout.index) else None
@@ -67,6 +76,20 @@ def loops_over_elements(function: Compiled[Point], point: Point, state: tuple[An
     """A variant of a function all of whose loops are over the elements of arrays of a device."""
     has_loops = point.is_start and any(map(function.may_be_native, function.facts.loop_headers))
     return loops_of_device(function, point, state, of_elements=True) if has_loops and are_any_on_device(state) else None
+
+
+def control_loops(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
+    """A variant of a function that calls npc.fori_loop, while_loop or scan, here or in functions that it calls."""
+    return without_python(function, point, state) if point.is_start and calls_loops(function.python) else None
+
+
+def without_python(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
+    """A variant that runs a whole function as one program which aborts where it would need Python."""
+    if not point.is_start or are_any_on_device(state):
+        return None
+    from npcompile.tracer.loop_ir.aborting import aborting_function  # here: functions without loops need nothing of it
+
+    return aborting_function(function, point, state)
 
 
 def loops_of_device(function: Compiled[Point], point: Point, state: tuple[Any, ...], of_elements: bool = False) -> Variant | None:

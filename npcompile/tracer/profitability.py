@@ -166,6 +166,7 @@ class Tried(Protocol):
     lock: threading.RLock
     current: Current
     breaks: list[Break]
+    aborting: dict[Any, int]  # not empty where programs have npc.fori_loop and its like, which call functions in Python
 
     @property
     def points(self) -> Mapping[Any, Left]: ...
@@ -319,7 +320,7 @@ class Trial:
             with Stopwatch(function) as watch:
                 result, took = self.timed(function.dispatch, state)
             if took < math.inf and watch.is_alone:
-                is_sure = took > SURE and not function.breaks
+                is_sure = bool(function.aborting) or took > SURE and not function.breaks
                 most = max(MOST_TO_ASK, compiling_seconds(function) / 2, took)
                 times.may_ask = not is_sure and PER_NATIVE * watch.seconds < most
                 times.compiled.append(took + overheads()[0])

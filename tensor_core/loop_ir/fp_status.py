@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from npcompile.tensor_core.loop_ir.exactness import has_effect, write_only
-from npcompile.tensor_core.loop_ir.forms import regions, walk
+from npcompile.tensor_core.loop_ir.forms import all_regions, regions, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
     Break,
@@ -33,6 +33,21 @@ def sink_flag_checks(program: Program) -> int:
     pass_ = Sinking(write_only(program))
     pass_.region(program.body, None)
     return pass_.loops
+
+
+def look_once(program: Program, state: int) -> None:
+    """Look at flags before a structured program returns and nowhere else, in place. `state`: where all that leaves aborts.
+
+    Not where flags are cleared in between, or some errors are ignored.
+    """
+    ops = walk(program.body)
+    errors = {op.errors for op in ops if isinstance(op, FpCheck)}
+    if len(errors) != 1 or any(isinstance(op, FpClear) for op in ops):
+        return
+    (asked,) = errors
+    for region in all_regions(program.body):
+        kept = [op for op in region if not isinstance(op, FpCheck)]
+        region[:] = [x for op in kept for x in ((FpCheck(state, asked, op.at), op) if isinstance(op, Return) else (op,))]
 
 
 @dataclass(slots=True)

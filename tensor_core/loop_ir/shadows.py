@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.activity import Activity, activity_of
 from npcompile.tensor_core.loop_ir.clone import Cloner
-from npcompile.tensor_core.loop_ir.forms import COPY, all_regions, walk
+from npcompile.tensor_core.loop_ir.forms import COPY, walk
+from npcompile.tensor_core.loop_ir.fp_status import look_once
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
@@ -23,7 +24,6 @@ from npcompile.tensor_core.loop_ir.ops import (
     Constant,
     For,
     FpCheck,
-    FpClear,
     FrameState,
     If,
     Let,
@@ -154,6 +154,7 @@ def mirror(source: Program, wanted: Sequence[bool]) -> Mirrored:
     with_single_exits(program)
     state = program.new_state()
     leave_at(program.body, state)
+    look_once(program, state)
     slots = [Slot(param.slot, Use(param.value)) for param in program.params if param.slot is not None]
     asked = {param.value: is_wanted for param, is_wanted in zip(program.params, wanted, strict=True)}
     activity = activity_of(program, [value for value, is_wanted in asked.items() if is_wanted])
@@ -181,18 +182,10 @@ def zeros_like(program: Program, result: int, array: int) -> Region:
 
 
 def leave_at(region: Region, state: int) -> None:
-    """Let all that leaves abort: Python begins anew. Flags are looked at once, at the end, where that says as much."""
-    ops = walk(region)
-    looks = [op for op in ops if type(op) is FpCheck]
-    is_once = bool(looks) and not any(type(op) is FpClear for op in ops)
-    for op in ops:
+    """Let all that leaves abort: Python begins anew."""
+    for op in walk(region):
         if isinstance(op, (Check, Poll, FpCheck)):
             op.state = state
-    if is_once:
-        for part in all_regions(region):
-            part[:] = [op for op in part if type(op) is not FpCheck]
-    if is_once:
-        region.insert(len(region) - 1, FpCheck(state, max(op.errors for op in looks)))
 
 
 def seed_type(kind: Type) -> Memref | List:

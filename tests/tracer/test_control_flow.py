@@ -11,6 +11,13 @@ from tests.tracer.harness import check
 Pair = namedtuple("Pair", "left right")
 
 
+@pytest.fixture(autouse=True)
+def as_nodes():
+    """Of graphs. tests/loop_ir/test_aborting.py has the same functions as native programs."""
+    with npc.config.patch(native_loops=False):
+        yield
+
+
 @check(graphs=1, breaks=0)
 def test_cond(x, y):
     return npc.cond(x.sum() > y.sum(), lambda a: {"r": a + y, "n": a.max()}, lambda a: {"r": a * 2, "n": a.min()}, x)

@@ -1,6 +1,6 @@
 """A program that may abort, as a function that CPython calls directly: objects become words, and words objects, in C.
 
-`npc_run(*arguments)` gives the tuple that the program returns; False where arguments are not what the program is for, and True
+`npc_run(*arguments)` gives what the program returns; False where arguments are not what the program is for, and True
 where the program was left: then what it had written is as it was before.
 """
 
@@ -53,8 +53,8 @@ static int npc_are_apart(const npc_array* a, const npc_array* b) {
 
 
 def compile_native(program: Program, arguments: Sequence[Taken], made: Sequence[int]) -> Native:
-    """The function of a program of derivatives: it gives what that returns. `made`: for each of the program's last params, an
-    array of zeros, the number of the argument that has its sizes.
+    """The function of a program that aborts: it gives what that returns. `made`: for each of the program's last params, an array
+    of zeros, the number of the argument that has its sizes.
 
     Raises Unsupported: where an op has no text, with the user's line, and where there is no compiler.
     """
@@ -87,11 +87,14 @@ class Entry:
         yield from self.arrays()
         yield c("  struct npc_frame frame = {{ .errors = 15, .fuel = {}, .args = args, .nargs = nargs }};", PATIENCE)
         yield c("  const npc_i64 way = failed ? -1 : npc_loop(&frame, in, out);")
-        (number,) = self.ways.of_return.values()
         yield c("  PyObject* result = 0;")
-        yield c("  if (way == {}) {{", number)
-        yield from self.result(self.ways.found[number])
-        yield c("  }} else {{")
+        yield c("  switch (way) {{")
+        for number in sorted({*self.ways.of_return.values()}):
+            yield c("  case {}: {{", number)
+            yield from self.result(self.ways.found[number])
+            yield c("    break;")
+            yield c("  }}")
+        yield c("  default:")
         for k, each in enumerate(self.arguments):
             if each.is_written:
                 yield c("    if (saved_{}) npc_copy(array_{}, 0, array_{}->data, saved_{}, 1);", k, k, k, k)
@@ -177,7 +180,13 @@ class Entry:
         for k in range(len(objects)):
             yield c("    rt->decref(o{});", k)
 
+    def given(self) -> dict[int, int]:
+        """Params that are the objects of arguments, as these are given."""
+        params = [param.value for param in self.program.params]
+        return {value: k for k, (value, each) in enumerate(zip(params, self.arguments)) if self.program.types[value] == each.kind}
+
     def made_of(self, recipe: Recipe, leaves: dict[int, Leaf], objects: list[Leaf], made: dict[int, int]) -> CText:
+        given = self.given()
         match recipe:
             case Fixed(float() as value):
                 return c("rt->from_double({})", c(value.hex()))
@@ -187,6 +196,8 @@ class Entry:
                 return c("rt->from_int64({})", value)
             case Fixed(None):
                 return c("(rt->incref(rt->none), rt->none)")
+            case Use(value) if value in given:
+                return c("(rt->incref(args[{}]), args[{}])", given[value], given[value])
             case Use(value) if value in made:
                 return c("(rt->incref(made_{}), made_{})", made[value], made[value])
             case Use(value) if isinstance(leaves[value].kind, Scalar):

@@ -130,6 +130,7 @@ class Builder:
     has_products: bool = False  # with matrices?
     array_loops: set[int] = field(default_factory=set)  # headers of the function's own loops that hold such statements
     has_loops: bool = False  # other ones than over items that are known?
+    is_exact: bool = False  # has it NumPy's bits in sums and powers too, or no program?
     merges: bool = False  # is a float NumPy's wherever blocks meet? Then there are fewer versions
     start: int = 0  # the state at the beginning, of a program that aborts
     point: Point | None = None

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
 
 from npcompile.backends.loop_ir.exits import parts
 from npcompile.tensor_core.loop_ir.affine import Ranges
@@ -53,6 +56,8 @@ from npcompile.tracer.loop_ir.front_end import Traced
 EXACT = ("add", "subtract", "multiply", "divide", "negative", "absolute", "sqrt")  # whose results IEEE 754 tells to the bit
 CHOSEN = "choose"  # one of two numbers that are there already
 POWERS = ("**", "**=")
+LONG_VECTOR = 1 << 14  # elements, of arrays that whole statements in loops are about
+LARGE_MATRIX = 64  # rows and columns
 FIRST = next(k for k, each in enumerate(PASSES) if each.name == "value ranges")  # before it, loops are as the user wrote them
 
 
@@ -68,6 +73,18 @@ def optimised(traced: Traced, facts: CodeFacts) -> list[Ran]:
     for reason in (*one_by_one(program, ran), *choices_that_cost(program)):
         raise Unsupported(reason)
     return ran
+
+
+def why_better_as_graph(traced: Traced, arguments: Sequence[Any]) -> str:
+    """Why graphs, whose loops over elements are fused and whose products are BLAS's, take less time. Empty where they do not."""
+    if not traced.has_loops:
+        return "loops over lists alone, which graphs unroll"
+    shapes = [x.shape for x in arguments if isinstance(x, np.ndarray)]
+    if traced.has_arrays and any(min(shape) > LONG_VECTOR for shape in shapes if shape):
+        return "statements about long arrays"
+    if traced.has_products and any(len(shape) > 1 and min(shape) > LARGE_MATRIX for shape in shapes):
+        return "products of large matrices"
+    return ""
 
 
 def why_not_whole(program: Program, facts: CodeFacts) -> Iterator[str]:

@@ -64,11 +64,17 @@ class Outside(Exception):
         self.source = source
 
 
-def trace(function: FunctionType, arguments: Sequence[object], policy: Policy = Policy.RESUME, merges: bool = False) -> Traced:
+def trace(
+    function: FunctionType,
+    arguments: Sequence[object],
+    policy: Policy = Policy.RESUME,
+    merges: bool = False,
+    is_exact: bool = False,
+) -> Traced:
     """The loop IR of `function` for positional arguments of these types, in the stage of blocks. Raises Unsupported.
 
     A program that aborts may call functions and read numbers and arrays from outside. `merges`: a float is NumPy's wherever
-    control comes from several places.
+    control comes from several places. `is_exact`: with NumPy's bits in sums and powers too, where that has a program.
 
     >>> trace(lambda x, i: x[i] * 2.0, (np.ones(3), 1)).program.params
     [Param(value=0, slot=0), Param(value=1, slot=1)]
@@ -76,16 +82,16 @@ def trace(function: FunctionType, arguments: Sequence[object], policy: Policy = 
     code = function.__code__
     if len(arguments) != code.co_argcount:
         raise Unsupported("another number of arguments than of parameters")
-    front = FrontEnd(function, policy, merges)
+    front = FrontEnd(function, policy, merges, is_exact)
     while True:
         try:
             return front.trace(arguments)
         except lists.OtherElement as error:
             if front.element is error.element:
                 raise Unsupported(error.reason, error.line) from None
-            front = FrontEnd(function, policy, merges, error.element, front.inputs)
+            front = replace(front, element=error.element)
         except Outside as found:
-            front = FrontEnd(function, policy, merges, front.element, (*front.inputs, found.source))
+            front = replace(front, inputs=(*front.inputs, found.source))
 
 
 @dataclass(slots=True)
@@ -93,6 +99,7 @@ class FrontEnd:
     function: FunctionType
     policy: Policy
     merges: bool
+    is_exact: bool
     element: Kind = Kind.INT  # of lists: what is appended says it, after they are made
     inputs: tuple[Source, ...] = ()
     is_done: bool = False  # has the block its terminator?
@@ -101,7 +108,9 @@ class FrontEnd:
     def trace(self, arguments: Sequence[object]) -> Traced:
         code = self.function.__code__
         entry = inlining.frame_of(self.function, self.policy is Policy.ABORT)
-        b = Builder(Program(code.co_name, code.co_filename, policy=self.policy), entry, merges=self.merges)
+        b = Builder(
+            Program(code.co_name, code.co_filename, policy=self.policy), entry, is_exact=self.is_exact, merges=self.merges
+        )
         for slot, argument in enumerate(arguments):
             entry.locals[slot] = taken(b, argument, entry.facts.slots[slot], slot)
         for k, source in enumerate(self.inputs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from npcompile.tracer.loop_ir.element_loops import ELEMENTS, Index, Loops, Rule
 from npcompile.tracer.loop_ir.elements import as_kind, constant, converted, of_integers, read
 
 MOST_ELEMENTS = 64  # of a constant array
+
+
+PAIRWISE = 8  # elements, from which NumPy sums in another order than one after another
 
 
 def reduce(loops: Loops, node: Node) -> None:
@@ -38,6 +42,9 @@ def reduce(loops: Loops, node: Node) -> None:
 
     if reducer not in REDUCERS:
         raise Unsupported(f"a reduction by {reducer}")
+    is_short = all(isinstance(size, int) for size in inner) and math.prod(inner) < PAIRWISE  # type: ignore[arg-type]
+    if loops.b.is_exact and reducer in ("add", "multiply") and node.dtype.kind == "f" and not is_short:
+        raise Unsupported("a sum of an array, which NumPy adds up in another order")
     in_memory(loops, node, [x.meta.shape[k] for k in kept], total)
 
 

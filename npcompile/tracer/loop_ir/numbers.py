@@ -238,7 +238,7 @@ def power(b: Builder, left: int, right: int) -> int:
         for _ in range(found - 1):
             result = of_integers(b, "multiply", result, base)
         return result
-    if type(found) is int and found in (1, 2) and kinds[0] in FLOATING:
+    if type(found) is int and found in (1, 2) and kinds[0] in FLOATING and not b.is_exact:
         return left if found == 1 else b.let("multiply", left, left)
     if common not in FLOATING:
         raise Unsupported(f"the operator ** of {kinds[0].value} and {kinds[1].value}")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from npcompile.backends.likeness import as_array
 from npcompile.backends.loop_ir import target
@@ -16,25 +13,25 @@ from npcompile.backends.loop_ir.native import Resuming, said_of
 from npcompile.backends.registry import IGNORES_UNDERFLOW, _present_state
 from npcompile.devices import loop_units
 from npcompile.logs import log
-from npcompile.tensor_core.guards import Guard, HasKey, Is, Layout, OfDType, OfType, Truth, within
+from npcompile.tensor_core.guards import Is
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.ops import Poll, Program
 from npcompile.tensor_core.loop_ir.outcome import Entered, Taken, TakenOf
 from npcompile.tensor_core.loop_ir.pipeline import Ran
 from npcompile.tensor_core.loop_ir.states import ErrorState, Fixed, RangeIterator, Recipe, SequenceIterator, Tagged, TupleOf, Use
-from npcompile.tensor_core.loop_ir.types import DTYPES, PYTHON, Kind, Memref, Object, Scalar, Type
-from npcompile.tensor_core.source import GLOBALS, NONE, Literal, Name, Source, Written
+from npcompile.tensor_core.loop_ir.types import Object
+from npcompile.tensor_core.source import NONE, Literal, Name, Written
 from npcompile.tracer.conditions import NativeQuestion, conditions
 from npcompile.tracer.ending import Ending
 from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.asking import guards_of_name, guards_of_type
 from npcompile.tracer.loop_ir.family import optimised
 from npcompile.tracer.loop_ir.front_end import trace
 from npcompile.tracer.loop_ir.resume import live
-from npcompile.tracer.loop_ir.sources import CellContents, GlobalName, ModuleAttribute, Same
+from npcompile.tracer.loop_ir.sources import Same
 from npcompile.tracer.values import Lazy
 from npcompile.tracer.written_loops import Program as WrittenProgram
 
-TYPES = {kind: python for python, kind in PYTHON.items()}
 NOTHING = Object("None")
 
 
@@ -79,9 +76,9 @@ class WholeFunction:
     def written(self) -> WrittenProgram:
         point, function = self.ending.point, self.ending.function
         given = list(zip((self.program.types[param.value] for param in self.program.params), map(Name, point.parameters)))
-        of_names = [guard for same in self.names for guard in self.guards_of_name(same)]
+        of_names = [guard for same in self.names for guard in guards_of_name(function, same)]
         of_names += [Is(source, NONE) for kind, source in given if kind == NOTHING]
-        of_arguments = [guard for kind, source in given for guard in self.asked(kind, source)]
+        of_arguments = [guard for kind, source in given for guard in guards_of_type(function, kind, source)]
         asked = conditions(of_names, function.name_constant, function.namespace, of_arguments=False)
         [facts] = [each.numbers for each in asked if isinstance(each, NativeQuestion)] or [function.name_constant(as_array(()))]
         left = tuple(each for each in asked if not isinstance(each, NativeQuestion))
@@ -89,42 +86,6 @@ class WholeFunction:
         usual = function.name_constant(IGNORES_UNDERFLOW.known, "usual_")
         call = (facts, usual, *point.parameters) if self.returns else None
         return WrittenProgram(guards, left, lines, self.native.source, self.native.unit, self.name, said_of(self.ran), call)
-
-    # --- what is asked
-
-    def guards_of_name(self, same: Same) -> Iterator[Guard]:
-        function = self.ending.function
-        found = function.object_of(same.found)
-        match same.source:
-            case GlobalName(namespace, name) if name in namespace:
-                yield Is(GLOBALS.item(name), found)
-            case GlobalName(_, name):
-                yield HasKey(GLOBALS, Literal(name), False)
-                yield Is(function.object_of(vars(builtins)).item(name), found)
-            case ModuleAttribute(module, name):
-                yield Is(function.object_of(vars(module)).item(name), found)
-            case CellContents(_, name):
-                closure = function.object_of(function.python).attribute("__closure__")
-                yield Is(closure.item(function.code.co_freevars.index(name)).attribute("cell_contents"), found)
-            case source:
-                raise AssertionError(source)
-
-    def asked(self, kind: Type, source: Source) -> Iterator[Guard]:
-        """What the program itself asks of an argument."""
-        of = self.ending.function.object_of
-        match kind:
-            case Memref(element, rank, is_contiguous):
-                yield OfType(source, of(np.ndarray))
-                yield OfDType(source, of(DTYPES[element]), False)
-                yield Layout(source, "ndim", rank)
-                if is_contiguous:
-                    yield Truth(source.attribute("flags").attribute("c_contiguous"))
-            case Scalar(number) if number in TYPES:
-                yield OfType(source, of(TYPES[number]))
-                if number is Kind.INT:
-                    yield within(Literal(-(2**63)), source, Literal(2**63), ("<", "<"))
-            case Scalar(number):
-                yield OfType(source, of(DTYPES[number].type))
 
     # --- the call, and what follows
 

@@ -1,0 +1,214 @@
+"""The variant of the Point at a function's start that runs the whole function as one program that aborts.
+
+So run npc.fori_loop, while_loop and scan, which the program has written into it, and loops where no Python is to run. What the
+program leaves, Python does again from the beginning: arguments are as before, and errors and warnings are Python's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from npcompile import trees
+from npcompile.backends.background import NotYet
+from npcompile.backends.loop_ir import target
+from npcompile.backends.loop_ir.native import Taken, said_of
+from npcompile.backends.passes import Pass
+from npcompile.backends.registry import CompiledGraph
+from npcompile.devices import has_loops, loop_gradients, runs_on_host_alone
+from npcompile.logs import log
+from npcompile.settings import config
+from npcompile.tensor_core.guards import Guard, Is, Keys, Length, OfType
+from npcompile.tensor_core.loop_ir.activity import written_params
+from npcompile.tensor_core.loop_ir.buffers import use_buffers
+from npcompile.tensor_core.loop_ir.forms import uses, walk
+from npcompile.tensor_core.loop_ir.fp_status import look_once
+from npcompile.tensor_core.loop_ir.memory import take_again
+from npcompile.tensor_core.loop_ir.ops import For, FrameState, Policy, Program, Return, While
+from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
+from npcompile.tensor_core.loop_ir.states import TupleOf
+from npcompile.tensor_core.loop_ir.types import Memref, Type, type_of
+from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
+from npcompile.tensor_core.source import NONE, Literal, Name, Source
+from npcompile.tracer.compiled import Compiled
+from npcompile.tracer.conditions import conditions
+from npcompile.tracer.faults import is_fault, warn_of_fault
+from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.asking import expression_of, guards_of_name, guards_of_type
+from npcompile.tracer.loop_ir.family import are_shared, why_better_as_graph
+from npcompile.tracer.loop_ir.front_end import Traced, trace
+from npcompile.tracer.point import Point
+from npcompile.tracer.variant import Variant
+
+MOST_ABORTS = 16  # one after another, before a program is not tried any more
+MOST_PROGRAMS = 3  # for arguments of the same types, as what names stand for changes
+Key = tuple[Type, ...]
+
+
+def aborting_function(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
+    """A variant of the Point at the start of a CompiledFunction. None where the loop IR has not all of the function."""
+    options, began = function.options, time.perf_counter()
+    if not point.is_start or point.place is not None or options.falls_back or options.has_own_backend:
+        return None
+    is_free = config.native_loops and has_loops(options.backend) and runs_on_host_alone(options.backend)
+    if not is_free or function.accuracy == "bitwise":
+        return None
+    try:
+        return Aborting.of(function, point, state).variant(began)
+    except (Unsupported, target.Unsupported) as reason:
+        why = str(reason)
+        log("loops", lambda: f"{function.code.co_qualname}: no program that aborts: {why}")
+    except NotYet:  # the compiler is asked beside the program
+        raise
+    except Exception as error:
+        if config.internal_errors == "raise" or not is_fault(error):
+            raise
+        warn_of_fault(error, f"compiled the loops of {function.code.co_qualname}: they are captured as a graph")
+    return None
+
+
+@dataclass(slots=True)
+class Aborting:
+    """A program, and what it is called with."""
+
+    function: Compiled[Point]
+    point: Point
+    traced: Traced
+    given: list[Any]  # examples of the params
+    sources: list[Source]  # of these
+    guards: list[Guard]
+    key: Key
+
+    @classmethod
+    def of(cls, function: Compiled[Point], point: Point, state: Sequence[Any]) -> Aborting:
+        """Raises Unsupported."""
+        if len(point.parameters) != function.code.co_argcount:
+            raise Unsupported("other parameters than positional ones")
+        traced = trace(function.python, state, Policy.ABORT, is_exact=True)
+        taken = [part for name, x in zip(point.parameters, state) for part in parts_of(function, Name(name), x)]
+        leaves = [(source, x) for source, x, guard in taken if guard is None]
+        key = tuple(typed(x) for _, x in leaves)
+        if function.aborting.get(key, 0) >= MOST_PROGRAMS:
+            raise Unsupported("names stand for other values in each call, or calls end where Python goes on")
+        outside = [(expression_of(function, source), source.read()) for source in traced.inputs]
+        given = [x for _, x in (*leaves, *outside)]
+        if why := why_better_as_graph(traced, given):
+            raise Unsupported(why)
+        guards = [guard for _, _, guard in taken if guard is not None]
+        guards += [guard for same in traced.guards for guard in guards_of_name(function, same)]
+        guards += [guard for source, x in (*leaves, *outside) for guard in guards_of_type(function, typed(x), source)]
+        return cls(function, point, traced, given, [source for source, _ in (*leaves, *outside)], guards, key)
+
+    def variant(self, began: float) -> Variant:
+        """Raises Unsupported, of a backend too."""
+        function, program = self.function, self.traced.program
+        require_sole_tuples(program)
+        require_order(program, self.given)
+        for op in walk(program.body):
+            if isinstance(op, Return):
+                op.value = TupleOf((op.value,))  # a call gives no tuple where the program was left
+        differentiable(program)
+        if stage_of(program) is Stage.STRUCTURED:
+            look_once(program, next(op.name for op in program.body if isinstance(op, FrameState)))
+            use_buffers(program)
+        ran = run_passes(program)
+        take_again(program)
+        written = written_params(program, len(self.given))
+        compile_loops = loop_gradients()
+        assert compile_loops is not None
+        seconds = {"capture": time.perf_counter() - began}
+        native = compile_loops(program, [Taken(typed(x), w) for x, w in zip(self.given, written, strict=True)], ())
+        function.aborting[self.key] = function.aborting.get(self.key, 0) + 1
+        left = Left(function, self.point, self.key, native.call)
+        compiled = CompiledGraph(
+            native.call, native.source, ("npc_run",), {"compile": native.seconds}, passes=(*self.loops(), *said_of(ran))
+        )
+        asked = conditions(self.guards, function.name_constant, function.namespace)
+        return Variant(tuple(self.guards), tuple(asked), tuple(self.lines(left)), None, compiled, None, seconds)
+
+    def lines(self, left: Left) -> Iterator[str]:
+        name = self.function.name_constant
+        yield f"found = {name(left.call, 'loops_')}({', '.join(map(str, self.sources))})"
+        yield "if type(found) is tuple:"
+        yield f"    {name(left, 'left_')}.aborts = 0"
+        yield "    return found[0]"
+        yield f"return {name(left, 'left_')}({', '.join(self.point.parameters)})"
+
+    def loops(self) -> Iterator[Pass]:
+        """Where loops are that run without Python: those of npc.fori_loop and its like at the lines of their calls."""
+        lines = {op.at.line for op in walk(self.traced.program.body) if isinstance(op, For | While)}
+        for line in sorted(lines):
+            yield Pass("compiled without Python", f"the loop at line {line}")
+
+
+@dataclass(slots=True)
+class Left:
+    """What runs where the program was left."""
+
+    function: Compiled[Point]
+    point: Point
+    key: Key
+    call: Callable[..., Any]  # of the program
+    aborts: int = 0  # since it last had a result
+
+    def __call__(self, *state: Any) -> Any:
+        self.aborts += 1
+        if self.aborts == MOST_ABORTS:
+            with self.function.lock:
+                self.function.aborting[self.key] = MOST_PROGRAMS
+                self.drop()
+        return self.point.native(*state)
+
+    def drop(self) -> None:
+        point = self.point
+        point.variants = [v for v in point.variants if v.compiled is None or v.compiled.call is not self.call]
+        point.generation += 1
+        point.render()
+
+
+def typed(x: Any) -> Type:
+    kind = type_of(x)
+    if kind is None:
+        raise Unsupported("an argument of a type without IR")
+    return kind
+
+
+def parts_of(function: Compiled[Point], source: Source, x: Any) -> Iterator[tuple[Source, Any, Guard | None]]:
+    """The leaves of an argument, in the order of `arguments.taken`, and with a guard each what is asked of containers."""
+    kind = trees.kind_of(x)
+    if x is None:
+        yield source, x, Is(source, NONE)
+        return
+    if kind is None:
+        yield source, x, None
+        return
+    if kind.fixed(x):
+        raise Unsupported("an argument with static parts")
+    yield source, x, OfType(source, function.object_of(type(x)))
+    parts = kind.parts(x)
+    if type(x) in (tuple, list):
+        yield source, x, Length(source, "==", len(x))
+    elif type(x) is dict:
+        yield source, x, Keys(source, Literal([*parts]))
+    elif not is_dataclass(x):
+        raise Unsupported(f"an argument that is a {type(x).__name__}")
+    for key, part in parts.items():
+        yield from parts_of(function, source.attribute(key) if is_dataclass(x) else source.item(key), part)
+
+
+def require_sole_tuples(program: Program) -> None:
+    if any(are_shared(op) for op in walk(program.body) if isinstance(op, Return)):
+        raise Unsupported("a tuple that may be several variables'")
+
+
+def require_order(program: Program, given: Sequence[Any]) -> None:
+    """NumPy's results have the order of its operands in memory, those of programs that of C."""
+    params = {param.value for param in program.params}
+    returned = {value for op in walk(program.body) if isinstance(op, Return) for value in uses(op)} - params
+    are_arrays = any(isinstance(program.types[value], Memref) for value in returned)
+    if are_arrays and any(isinstance(x, np.ndarray) and x.ndim > 1 and not x.flags.c_contiguous for x in given):
+        raise Unsupported("results whose order in memory is that of arguments")

@@ -1,0 +1,283 @@
+"""npc.fori_loop, while_loop and scan under npc.compile run as programs that abort: what they give, what they leave to Python."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile import fori_loop, scan, while_loop
+from npcompile.compiler import compiled_function
+from npcompile.tracer.loop_ir import aborting
+from tests.loop_ir.agreement import Arguments, happened
+from tests.loop_ir.programs import numbers, with_
+from tests.tracer import test_control_flow
+
+RATE = 0.25
+
+
+@dataclass
+class State:
+    position: Any
+    speed: Any
+
+
+@pytest.fixture(autouse=True)
+def measured() -> Iterator[None]:
+    with npc.config.patch(tiers="always"):
+        yield
+
+
+def stepped(p, pair):
+    a, b = pair
+    return a + RATE * a * (p[0] - p[1] * b), b + RATE * b * (p[2] * a - p[3])
+
+
+def smoothed(x):
+    return fori_loop(0, x.size, lambda i, s: 0.9 * s + 0.1 * x[i], 0.0)
+
+
+def of_a_tuple(p, n):
+    a, b = npc.fori_loop(0, n, lambda i, c: stepped(p, c), (1.0, 0.5))
+    return a, b
+
+
+def of_data(x):
+    return npc.while_loop(lambda c: c[1] < 30.0, lambda c: (c[0] + 1, c[1] + abs(x[c[0] % 3]) + 0.1), (0, x[0]))
+
+
+def sums(x):
+    return scan(lambda s, v: (s + v, s * v), 0.0, x)
+
+
+def backwards(x, y):
+    return scan(lambda s, pair: (s + pair[0] * pair[1], (s, pair[0])), 0.0, (x, y), reverse=True)
+
+
+def rod(u, n):
+    def conducted(i, u):
+        return np.concatenate([u[:1], u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2]), u[-1:]])
+
+    return fori_loop(0, n, conducted, u)
+
+
+def between_arrays(x, y):
+    z = np.sqrt(x) + y
+    s = fori_loop(0, z.size, lambda i, s: s * 0.5 + z[i], 0.0)
+    return (z - s) * y, s
+
+
+def nested(x):
+    return fori_loop(0, 5, lambda i, c: c + np.sin(c) * fori_loop(0, i, lambda j, d: d * x[j] + x[i], x[0]), 0.5)
+
+
+def beside_a_loop(x):
+    s = 0.0
+    for k in range(3):
+        s = fori_loop(k, x.size, lambda i, c: c + x[i] * k, s)
+    return s
+
+
+def of_trees(tree, state, n):
+    gains = tree["gains"]
+
+    def step(i, c):
+        return c[0] + gains[0] * c[1], c[1] - tree["rate"] * c[0]
+
+    return while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, *step(c[0], c[1:])), (0, state.position, state.speed))
+
+
+def that_writes(x, out):
+    def step(i, s):
+        out[i] = s
+        return s + x[i]
+
+    return fori_loop(0, x.size, step, 0.0), out
+
+
+def of_powers(x):
+    return fori_loop(0, x.size, lambda i, s: s**2 * 0.3 + x[i] ** 2 + x[i] ** 1.3, 0.7)
+
+
+def of_integers(n):
+    return fori_loop(0, n, lambda i, c: c * 3 + i, 1)
+
+
+def of_python_numbers(x):
+    return fori_loop(0, 3, lambda i, c: c + x[0], 0), fori_loop(3, 1, lambda i, c: c + 1, 7), x
+
+
+SQUARE = np.asfortranarray(np.arange(12.0).reshape(3, 4))
+Program = tuple[Callable[..., Any], Callable[[], Arguments]]
+PROGRAMS: dict[str, Program] = {
+    "a number": (smoothed, lambda: (numbers(50),)),
+    "no iteration": (smoothed, lambda: (numbers(0),)),
+    "strides": (smoothed, lambda: (numbers(50)[::-2],)),
+    "float32": (smoothed, lambda: (numbers(50).astype(np.float32),)),
+    "a tuple": (of_a_tuple, lambda: (numbers(4), 30)),
+    "a tuple of Python's numbers": (of_a_tuple, lambda: (numbers(4), 0)),
+    "a bound of NumPy's": (of_a_tuple, lambda: (numbers(4), np.int64(6))),
+    "as data decide": (of_data, lambda: (numbers(5),)),
+    "a scan": (sums, lambda: (numbers(40),)),
+    "a scan of nothing": (sums, lambda: (numbers(0),)),
+    "a scan backwards": (backwards, lambda: (numbers(30), numbers(30, seed=1))),
+    "an array": (rod, lambda: (numbers(30), 7)),
+    "an array, no iteration": (rod, lambda: (numbers(30), 0)),
+    "between arrays": (between_arrays, lambda: (numbers(30), numbers(30, seed=1))),
+    "inside each other": (nested, lambda: (numbers(5),)),
+    "beside a loop of Python's": (beside_a_loop, lambda: (numbers(9),)),
+    "trees": (of_trees, lambda: ({"gains": [0.1, 0.2], "rate": 0.3}, State(1.0, np.float64(0.5)), 9)),
+    "a write": (that_writes, lambda: (numbers(9), np.zeros(9))),
+    "an index out of bounds": (that_writes, lambda: (numbers(9), np.zeros(4))),
+    "a read-only array": (that_writes, lambda: (numbers(4), np.broadcast_to(0.0, 4))),
+    "powers": (of_powers, lambda: (numbers(300) * 0.3,)),
+    "integers": (of_integers, lambda: (20,)),
+    "integers of more than 64 bits": (of_integers, lambda: (60,)),
+    "Python's numbers": (of_python_numbers, lambda: (numbers(3),)),
+    "infinite": (smoothed, lambda: (with_(with_(numbers(50), 20, np.inf), 21, -np.inf),)),
+    "an overflow": (sums, lambda: (numbers(40) * 1e200,)),
+}
+
+
+def programs(compiled: Any) -> int:
+    """How many of its programs abort."""
+    start = next(point for point in compiled_function(compiled).points.values() if point.is_start)
+    return sum(any(x.name == "compiled without Python" for x in each.compiled.passes) for each in start.variants)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_answers_are_pythons(name: str) -> None:
+    function, make = PROGRAMS[name]
+    compiled = npc.compile(function)
+    for _ in range(3):
+        assert happened(compiled, make()).same(happened(function, make()))
+    assert programs(compiled) == 1
+
+
+@pytest.mark.parametrize("ignored", ["divide", "over", "under", "invalid"])
+@pytest.mark.parametrize("name", ["infinite", "an overflow"])
+def test_numpys_state_of_errors_is_asked_for_in_each_call(name: str, ignored: str) -> None:
+    function, make = PROGRAMS[name]
+    compiled = npc.compile(function)
+    for state in ({ignored: "ignore"}, {ignored: "raise"}, {"all": "ignore"}, {}):
+        with np.errstate(**state):  # type: ignore[call-overload]
+            assert happened(compiled, make()).same(happened(function, make())), state
+
+
+SAMPLES = {name: test.sample for name, test in vars(test_control_flow).items() if hasattr(test, "sample")}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_what_graphs_have_as_nodes(name: str) -> None:
+    sample = SAMPLES[name]
+    compiled = npc.compile(sample.function)
+    for round in range(2):
+        given = tuple(sample.arguments(round))
+        theirs, ours = happened(sample.function, given), happened(compiled, given)
+        assert theirs.warnings == ours.warnings and type(theirs.result) is type(ours.result)
+        for x, y in zip(npc.trees.flatten(theirs.result)[0], npc.trees.flatten(ours.result)[0], strict=True):
+            assert type(x) is type(y)
+            if isinstance(x, np.ndarray | np.generic):
+                assert (x.dtype, x.shape) == (y.dtype, y.shape)
+                np.testing.assert_allclose(x, y, rtol=1e-12)
+
+
+def test_names_that_stand_for_others() -> None:
+    """A number from outside is read in each call; what else is, has a program of its own, and graphs after a few."""
+    rate, count = np.float64(0.5), 3
+    f = lambda x: fori_loop(0, count, lambda i, s: s * rate + x[i], 1.0)  # noqa: E731
+    compiled, x = npc.compile(f), numbers(9)
+    for rate in np.linspace(0.1, 0.9, 5):
+        assert compiled(x) == f(x)
+    assert programs(compiled) == 1
+    for count in range(1, 9):
+        assert compiled(x) == f(x)
+    assert programs(compiled) == aborting.MOST_PROGRAMS
+
+
+def test_a_variable_of_the_function_around_that_is_set() -> None:
+    def f(x):
+        calls = 0
+
+        def step(i, s):
+            nonlocal calls
+            calls += 1
+            return s + x[i]
+
+        return fori_loop(0, 3, step, 0.0), calls
+
+    assert f(numbers(5)) == (numbers(5)[:3].sum(), 3)
+    compiled = npc.compile(f)
+    assert compiled(numbers(5))[0] == f(numbers(5))[0] and programs(compiled) == 0
+
+
+def test_what_is_left_often_is_not_tried_any_more() -> None:
+    compiled = npc.compile(of_integers)
+    for _ in range(aborting.MOST_ABORTS):
+        assert programs(compiled) == 1 if compiled_function(compiled).points else True
+        compiled(60)
+    assert programs(compiled) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled(20) == of_integers(20)
+
+
+def test_the_compiler_beside_the_program() -> None:
+    with npc.config.patch(compile="background"):
+        compiled, x = npc.compile(smoothed), numbers(70)
+        began = time.monotonic()
+        while not (compiled_function(compiled).points and programs(compiled)) and time.monotonic() < began + 60:
+            assert compiled(x) == smoothed(x)
+        assert programs(compiled) == 1 and compiled(x) == smoothed(x)
+
+
+def test_mistakes_of_ours_leave_the_loops_to_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        raise KeyError("ours")
+
+    monkeypatch.setattr(aborting, "trace", fails)
+    compiled, x = npc.compile(smoothed), numbers(9)
+    with npc.config.patch(internal_errors="warn"), pytest.warns(RuntimeWarning, match="captured as a graph"):
+        assert compiled(x) == smoothed(x)
+    assert programs(compiled) == 0 and compiled_function(compiled).graphs
+
+
+def test_a_carry_that_changes_is_refused() -> None:
+    compiled = npc.compile(lambda x: fori_loop(0, 2, lambda i, c: (c, c), x[0]))
+    with pytest.raises(TypeError, match="fori_loop: carry is a tuple of 2 where a leaf is expected"):
+        compiled(numbers(3))
+
+
+def test_results_have_the_order_of_arguments_in_memory() -> None:
+    f = lambda x: (fori_loop(0, 3, lambda i, c: c * x[i, 1], 1.0), x * 0.5)  # noqa: E731
+    assert npc.compile(f)(SQUARE)[1].strides == f(SQUARE)[1].strides
+
+
+def test_sums_have_numpys_bits() -> None:
+    f = lambda x: fori_loop(0, 3, lambda i, c: c * 0.5 + x.sum(), 1.0)  # noqa: E731
+    compiled, x = npc.compile(f), numbers(999)
+    assert compiled(x) == f(x) and programs(compiled) == 0
+
+
+def test_long_arrays_and_large_matrices_stay_graphs() -> None:
+    f = lambda x: fori_loop(0, 3, lambda i, c: c * 0.5 + x, x)  # noqa: E731
+    compiled, x = npc.compile(f), np.ones(1 << 15)
+    np.testing.assert_array_equal(compiled(x), f(x))
+    assert programs(compiled) == 0
+    g = lambda a, x: fori_loop(0, 3, lambda i, c: a @ c, x)  # noqa: E731
+    compiled, a, x = npc.compile(g), np.ones((65, 65)), np.ones(65)
+    np.testing.assert_allclose(compiled(a, x), g(a, x))
+    assert programs(compiled) == 0
+
+
+def test_explain_says_how_loops_ran() -> None:
+    told = npc.explain(nested)(numbers(5))
+    assert told.summary == "1 native program, 0 breaks"
+    line = nested.__code__.co_firstlineno + 1
+    assert f"compiled without Python: the loop at line {line}" in map(str, told.passes)
