@@ -105,7 +105,8 @@ def compile(
         "cpu" (generated C), "cuda" (generated Triton), "eager" (the captured graph run by NumPy), a name given to
         `register_backend`, or a callable `(graph, example_inputs) -> callable`.
     fullgraph
-        Raise GraphBreakError, naming reason, line and hint, instead of running parts of the function natively.
+        Raise GraphBreakError, naming reason, line and hint, instead of running parts of the function in Python. A function with
+        loops that runs wholly as one native program has no such part; Python runs it where NumPy or Python would raise or warn.
     dynamic
         None: a size becomes variable when a second one is seen. True: sizes are variable from the start. False: never.
     mode

@@ -315,8 +315,42 @@ def test_fullgraph_does_not_hide_a_long_loop():
             x = x + 1
         return x
 
-    with pytest.raises(npc.GraphBreakError, match=r"a loop too long to unroll \(test_api.py:\d+\)"):
+    refused = pytest.raises(npc.GraphBreakError, match=r"a loop too long to unroll \(test_api.py:\d+\)")
+    with refused, npc.config.patch(native_loops=False):
         npc.compile(f, fullgraph=True)(np.ones(2))
+
+
+def smoothing(x, alpha):
+    out, s = np.empty_like(x), x[0]
+    for i in range(x.size):
+        s = alpha * x[i] + (1 - alpha) * s
+        out[i] = s
+    return out
+
+
+def triangular_solve(a, b):
+    x = np.zeros_like(b)
+    for i in range(b.size):
+        x[i] = (b[i] - a[i, :i] @ x[:i]) / a[i, i]
+    return x
+
+
+@pytest.mark.parametrize(
+    ("f", "args"), [(smoothing, (np.arange(90.0), 0.5)), (triangular_solve, (np.eye(40) + 1, np.arange(40.0)))]
+)
+def test_a_loop_that_runs_without_python_is_no_break(f, args):
+    compiled = npc.compile(f, fullgraph=True)
+    np.testing.assert_allclose(compiled(*args), f(*args), rtol=1e-12)
+    (variant,) = next(iter(compiled_function(compiled).points.values())).variants
+    assert variant.graph is None and any(x.name == "compiled without Python" for x in variant.compiled.passes)
+
+
+def test_errors_of_a_loop_without_python_are_pythons():
+    compiled = npc.compile(smoothing, fullgraph=True)
+    for _ in range(2):
+        with pytest.raises(IndexError) as error:
+            compiled(np.ones(0), 0.5)
+        assert error.traceback[-1].frame.code.name == "smoothing"
 
 
 def test_logs(caplog):

@@ -36,8 +36,10 @@ def native_function(
 ) -> Variant | None:
     """A variant that runs the whole function as one native program, where its graph would end, or branch in iterations.
 
-    Without loops, where its graph would find sizes between its pieces.
+    Without loops, where its graph would find sizes between its pieces. Where no Python is to run, a program that needs none.
     """
+    if function.options.fullgraph:
+        return None if isinstance(outcome, Return) else without_python(function, point, state)
     is_refused = function.refusals.get(point.layout.index, 0) >= MOST_REFUSALS
     if not point.is_start or function.code.co_cellvars and not comprehends(function) or is_refused:
         return None
