@@ -249,7 +249,7 @@ class Outputs:
                     f"scan: y{path} is {described(before)} in one iteration and {described(after)} in another; it must "
                     "keep its shape and dtype"
                 )
-            leaves.append(leaf)
+            leaves.append(copied(leaf))  # the next iteration may write to it
 
     def stacked(self, length: int, reverse: bool) -> Any:
         order = slice(None, None, -1 if reverse else 1)

@@ -72,6 +72,14 @@ def test_scan(shape: tuple[int, ...], reverse: bool) -> None:
     assert list(ys) == ["before", "x"]
 
 
+def test_what_scan_stacks_is_as_it_was_then() -> None:
+    def step(c: Any, v: Any) -> Any:
+        c += v
+        return c, c
+
+    assert scan(step, np.zeros(1), np.ones((3, 1)))[1].tolist() == [[1.0], [2.0], [3.0]]
+
+
 def test_scan_by_length() -> None:
     carry, ys = scan(lambda c, _: (c * 2, None), 1, length=10)
     assert (carry, ys) == (1024, None)
