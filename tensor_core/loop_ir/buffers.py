@@ -6,8 +6,9 @@ one stores into what was handed on. An array that an iteration makes has the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeAlias
 
 from npcompile.tensor_core.loop_ir.activity import Activity, activity_of
@@ -155,13 +156,14 @@ class Buffers:
             if isinstance(part[-1], Again) and part[-1].target == loop.label
         ]
         before, places = self.handed(loop, nexts, seen)
+        sized = {given[k]: self.new[loop.args[k]] for _, given in nexts for k in places}
         for k in sorted(places, reverse=True):
             for values in (loop.args, loop.initial, *(given for _, given in nexts)):
                 del values[k]
         moved = self.body(loop, seen, before, [given for _, given in nexts])
         op.body[:] = [loop]
         ends = [(part, part[-1]) for part in all_regions(op.body) if is_break(part[-1], op.label)]
-        return [*before, *moved, *self.merged(op, ends, seen | defined(before) | defined(moved)), op]
+        return [*before, *moved, *self.merged(op, ends, seen | defined(before) | defined(moved), sized), op]
 
     def body(self, op: For | While, seen: set[int], before: Region, ends: list[list[int]]) -> Region:
         """The loop's body, and what is taken out of it."""
@@ -171,8 +173,13 @@ class Buffers:
         chosen = any(self.is_array(value) for each in walk(op.body) if isinstance(each, If | Scope) for value in each.results)
         return [] if chosen else self.taken_out(op.body, outside, kept)
 
-    def merged(self, op: Scope | If, ends: Sequence[tuple[Region, Op]], seen: set[int]) -> Region:
-        """Results that are the same array whichever way `op` ends, or are copied into one before that. What stands before it."""
+    def merged(
+        self, op: Scope | If, ends: Sequence[tuple[Region, Op]], seen: set[int], sized: Mapping[int, int] = MappingProxyType({})
+    ) -> Region:
+        """Results that are the same array whichever way `op` ends, or are copied into one before that. What stands before it.
+
+        `sized`: arrays that an iteration makes, and others of their sizes that are there before.
+        """
         inside = {value for each in walk([op]) for value in (*results(each), *inner(each))} - set(op.results)
         before: Region = []
         for k in reversed(range(len(op.results))):
@@ -180,6 +187,7 @@ class Buffers:
                 continue
             given = {final(end.values[k], self.new) for _, end in ends}  # type: ignore[attr-defined]
             known = next((array for array in given if array in seen and array not in inside), None)
+            known = next((sized[array] for array in given if array in sized), None) if known is None else known
             if len(given) == 1 and not given & inside:
                 self.new[op.results[k]] = given.pop()
             elif known is not None and self.fits(op, op.results[k]):

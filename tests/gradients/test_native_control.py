@@ -227,6 +227,24 @@ def test_what_is_not_written_into_programs() -> None:
         close(found, np.array([(function(x + d) - function(x - d)) / 2e-6 for d in at]))
 
 
+def test_while_of_arrays_whose_sizes_an_iteration_computes() -> None:
+    def conducted(u):
+        return np.concatenate([u[:1], u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2]), u[-1:]])
+
+    def form(u):
+        u = npc.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, conducted(c[1])), (0, u))[1]
+        return u @ u
+
+    def loop(u):
+        k = 0
+        while k < 5:
+            k, u = k + 1, conducted(u)
+        return u @ u
+
+    for function in (form, loop):
+        native(function, (numbers(9),), (0,))
+
+
 @pytest.mark.parametrize("is_reverse", [False, True])
 def test_scan_and_what_it_stacks(is_reverse: bool) -> None:
     """Over a tree of arrays, with results of three dtypes in a tree."""
@@ -254,6 +272,24 @@ def test_scan_and_what_it_stacks(is_reverse: bool) -> None:
 def scanned(x, is_reverse):
     body = lambda c, a: (c * a, (c * a, 2.0 * a, 3, c > 0.5))  # noqa: E731
     return npc.scan(body, 1.0, x, None, is_reverse)
+
+
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_scan_that_stacks_arrays(is_reverse: bool) -> None:
+    def form(x, w):
+        last, (rows, (some, numbers)) = npc.scan(
+            lambda c, v: (0.9 * c + v, (c * v, (np.outer(c, w)[:2], c[0]))), w, x, reverse=is_reverse
+        )
+        return np.sum(rows * rows) + np.sum(np.sin(some)) + last @ last + np.sum(numbers)
+
+    native(form, (numbers(21).reshape(7, 3), numbers(3, 1)), (0, 1))
+
+
+def test_scan_that_stacks_arrays_of_several_sizes() -> None:
+    form = lambda x: npc.scan(lambda k, v: (k + 1, x[k:]), 0, x)[1][0, 0]  # noqa: E731
+    for _ in range(2):
+        with pytest.raises(TypeError, match="it must keep its shape"):
+            npc.grad(form)(np.ones(3))
 
 
 def test_scan_without_results() -> None:

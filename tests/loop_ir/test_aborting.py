@@ -60,6 +60,16 @@ def backwards(x, y):
     return scan(lambda s, pair: (s + pair[0] * pair[1], (s, pair[0])), 0.0, (x, y), reverse=True)
 
 
+def rows(x, reverse):
+    step = lambda c, v: (c * 0.5 + v, (c * v, v > c, [c[0]]))  # noqa: E731
+    last, (products, greater, first) = scan(step, x[0], x, reverse=True) if reverse else scan(step, x[0], x)
+    return last, products, greater, first[0]
+
+
+def ragged(x):
+    return scan(lambda k, v: (k + 1, x[k:]), 0, x)[1]
+
+
 def rod(u, n):
     def conducted(i, u):
         return np.concatenate([u[:1], u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2]), u[-1:]])
@@ -127,6 +137,9 @@ PROGRAMS: dict[str, Program] = {
     "a scan": (sums, lambda: (numbers(40),)),
     "a scan of nothing": (sums, lambda: (numbers(0),)),
     "a scan backwards": (backwards, lambda: (numbers(30), numbers(30, seed=1))),
+    "a scan of arrays": (rows, lambda: (numbers(4, 3), False)),
+    "a scan of arrays, backwards": (rows, lambda: (numbers(4, 3), True)),
+    "a scan of arrays that differ": (ragged, lambda: (numbers(4),)),
     "an array": (rod, lambda: (numbers(30), 7)),
     "an array, no iteration": (rod, lambda: (numbers(30), 0)),
     "between arrays": (between_arrays, lambda: (numbers(30), numbers(30, seed=1))),

@@ -99,6 +99,10 @@ class Writer(Choices):
                     f"(_, s), v = npc.scan(step, (0, s), x[:2], reverse={self.pick(('True', 'False'))})|u = u * v[1]",
                 ),
                 (
+                    "def step(c, e):|(k, s, u) = c|return (k + 1, s, u), (u * e, u)",
+                    "(_, s, u), (v, w) = npc.scan(step, (0, s, u), x[:2])|u = u * v[1] + w[0]",
+                ),
+                (
                     "def step(c, e):|(k, s, u) = c|return (k + 1, s, u), None",
                     "(_, s, u), _ = npc.scan(step, (0, s, u), length=n)",
                 ),

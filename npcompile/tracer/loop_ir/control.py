@@ -208,18 +208,26 @@ def with_result(b: Builder, args: Arguments) -> Abstract:
             if len(before) != len(items):
                 raise Unsupported("results of a scan that change")
             return Tuple(tuple(with_result(b, [old, at, count, new]) for old, new in zip(before, items)), is_list)
-        case Value(value) if isinstance(b.type(value), Scalar):
-            kind = numbers.numpys_kind_of(b, value)
-            made = indexing.empty(b, [value_of(count)], False, kind) if is_first else ys
+        case Value(value):
+            of = b.type(value)
+            kind = of.element if isinstance(of, Memref) else numbers.numpys_kind_of(b, value)
+            sizes = [indexing.size(b, value, axis) for axis in range(of.rank)] if isinstance(of, Memref) else []
+            made = indexing.empty(b, [value_of(count), *sizes], False, kind) if is_first else ys
+            stack = b.type(made.value) if isinstance(made, Value) else None
             if (
                 not isinstance(made, Value)
-                or not isinstance(of := b.type(made.value), Memref)
-                or (of.element, of.rank) != (kind, 1)
+                or not isinstance(stack, Memref)
+                or (stack.element, stack.rank) != (kind, 1 + len(sizes))
             ):
                 raise Unsupported("results of a scan that change")
-            indexing.store(b, made, at, value)
+            for axis, size in enumerate(sizes, 1):
+                b.check(b.let("equal", indexing.size(b, made.value, axis), size))
+            if sizes:
+                statements.set_item(b, made, at, y)
+            else:
+                indexing.store(b, made, at, value)
             return made
-    raise Unsupported("results of a scan that are no numbers")
+    raise Unsupported("results of a scan that are no numbers or arrays")
 
 
 count_of: Any = number_of_elements
