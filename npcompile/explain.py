@@ -121,7 +121,10 @@ def account(compiled: CompiledFunction, result: Any, transfers: Sequence[Transfe
         tuple(compiled.splits),
         tuple(transfers),
         tuple(f"the {'function' if point.is_start else 'loop'} at {point.location}" for point, _ in native),
-        tuple(p for v in variants if isinstance(v.compiled, CompiledGraph) for p in v.compiled.passes),
+        (
+            *dict.fromkeys(compiled.declined),
+            *(p for v in variants if isinstance(v.compiled, CompiledGraph) for p in v.compiled.passes),
+        ),
         () if compiled.accuracy == "bitwise" else rounded_otherwise(graphs),
         tuple(tuple(map(str, v.conditions)) for v in variants),
         place=Location(compiled.code.co_filename, compiled.code.co_firstlineno, compiled.code.co_qualname),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any, Protocol, TypeVar
 
 from npcompile.backends.background import Job
+from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.source import Object
@@ -40,6 +41,7 @@ class Compiled(Protocol[SomePoint]):
     graphs: list[tuple[Graph, CompiledGraph]]
     splits: list[Split]
     aborting: dict[Any, int]
+    declined: list[Pass]
     refusals: dict[int, int]
     points: dict[tuple[int, tuple[int, ...], Place | None], SomePoint]
     is_random: bool

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from npcompile.backends.background import Job
+from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
 from npcompile.devices import begin, has_loops, runs_on_host_alone
 from npcompile.logs import log
@@ -24,12 +25,7 @@ from npcompile.tensor_core.graph import Builder, Graph, Location
 from npcompile.tensor_core.source import Object
 from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tensor_core.user_warnings import GENERATED, warnings_held
-from npcompile.tracer import (
-    beginning,
-    captured,  # noqa: F401  (defines it)
-    graph_variants,
-    loop_variants,
-)
+from npcompile.tracer import beginning, captured, graph_variants, loop_variants  # noqa: F401  (the second defines it)
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
 from npcompile.tracer.bytecode.decode import Program, decode, is_too_long
 from npcompile.tracer.bytecode.layout import UNBOUND, Layout
@@ -93,6 +89,7 @@ class CompiledFunction:
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
     arms: Arms = field(default_factory=Arms)  # of branches with effects
     aborting: dict[Any, int] = field(default_factory=dict)  # types of arguments -> programs that abort, made for them
+    declined: list[Pass] = field(default_factory=list)  # why there is no program that aborts
     refusals: dict[int, int] = field(default_factory=dict)  # headers of loops -> failed native programs; below 0: of a device
     hops: int = 0  # from Point to Point, up to those after which loops are looked at
     calls: int = 0  # that went from Point to Point to their end

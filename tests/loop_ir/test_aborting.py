@@ -295,3 +295,6 @@ def test_explain_says_how_loops_ran() -> None:
     assert told.summary == "1 native program, 0 breaks"
     line = nested.__code__.co_firstlineno + 1
     assert f"compiled without Python: the loop at line {line}" in map(str, told.passes)
+    told = npc.explain(lambda x: fori_loop(0, 3, lambda i, c: c + x.sum(), 0.5))(numbers(20))
+    (why,) = (x.why_not for x in told.passes if x.name == "compiled without Python")
+    assert why.endswith("a sum of an array, which NumPy adds up in another order") and told.summary == "1 graph, 0 breaks"

@@ -44,6 +44,7 @@ from npcompile.tracer.loop_ir.front_end import Traced, trace
 from npcompile.tracer.point import Point
 from npcompile.tracer.variant import Variant
 
+WITHOUT_PYTHON = "compiled without Python"  # in the account of `explain`
 MOST_ABORTS = 16  # one after another, before a program is not tried any more
 MOST_PROGRAMS = 3  # for arguments of the same types, as what names stand for changes
 Key = tuple[Type, ...]
@@ -62,6 +63,7 @@ def aborting_function(function: Compiled[Point], point: Point, state: tuple[Any,
     except (Unsupported, target.Unsupported) as reason:
         why = str(reason)
         log("loops", lambda: f"{function.code.co_qualname}: no program that aborts: {why}")
+        function.declined.append(Pass(WITHOUT_PYTHON, f"the function at {point.location}", why))
     except NotYet:  # the compiler is asked beside the program
         raise
     except Exception as error:
@@ -142,7 +144,7 @@ class Aborting:
         """Where loops are that run without Python: those of npc.fori_loop and its like at the lines of their calls."""
         lines = {op.at.line for op in walk(self.traced.program.body) if isinstance(op, For | While)}
         for line in sorted(lines):
-            yield Pass("compiled without Python", f"the loop at line {line}")
+            yield Pass(WITHOUT_PYTHON, f"the loop at line {line}")
 
 
 @dataclass(slots=True)
