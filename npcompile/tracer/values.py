@@ -274,6 +274,7 @@ class Cell:
     content: object
     source: Source | None = None  # the real cell, for one that exists outside
     is_written: bool = False
+    bodies: int = 0  # how many bodies of loops and branches it was made inside of
 
 
 @dataclass(slots=True, eq=False)

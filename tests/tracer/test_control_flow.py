@@ -226,3 +226,70 @@ def test_python_numbers_are_weak(dtype: str) -> None:
     for given, expected in zip(npc.compile(python_numbers, fullgraph=True)(x), python_numbers(x), strict=True):
         assert given.dtype == expected.dtype
         np.testing.assert_allclose(given, expected, rtol=1e-3)
+
+
+# --- variables of other functions that are set in what a loop or branch calls: Python runs that
+
+
+@check()
+def test_a_body_sets_a_variable_to_what_it_is_given(x):
+    seen = x
+
+    def body(k, carry):
+        nonlocal seen
+        seen = carry + k
+        return carry * 1.5
+
+    return npc.fori_loop(0, 4, body, x), seen
+
+
+@check()
+def test_a_body_counts(x):
+    n = 0
+
+    def body(carry):
+        nonlocal n
+        n += 1
+        return carry + 1
+
+    return npc.while_loop(lambda carry: carry.sum() < 60, body, x), n
+
+
+@check()
+def test_a_condition_counts(x):
+    n = 0
+
+    def goes_on(carry):
+        nonlocal n
+        n += 1
+        return carry.sum() < 60
+
+    return npc.while_loop(goes_on, lambda carry: carry + 1, x), n
+
+
+@check(lambda k: np.array([3.0, -4.0]) * (-1) ** k)
+def test_a_branch_sets_a_variable(x):
+    seen = x
+
+    def doubled(y):
+        nonlocal seen
+        seen = y * 2
+        return y
+
+    return npc.cond(x.sum() > 0, doubled, lambda y: -y, x), seen
+
+
+@check(graphs=1, breaks=0)
+def test_a_body_sets_variables_of_its_own(x):
+    def body(carry, row):
+        total = row
+
+        def add(y):
+            nonlocal total
+            total = total + y
+
+        add(carry)
+        add(carry)
+        return total, total * 2
+
+    return npc.scan(body, x[0], x)

@@ -88,7 +88,7 @@ def delete_fast(frame: Frame, i: Instruction) -> None:
 
 def make_cell(frame: Frame, i: Instruction) -> None:
     name = i.argval
-    frame.cells[name] = Cell(frame.locals.pop(name, None))  # type: ignore[index,call-overload]
+    frame.cells[name] = Cell(frame.locals.pop(name, None), bodies=frame.capture.bodies)  # type: ignore[index,call-overload]
 
 
 def load_deref(frame: Frame, i: Instruction) -> None:
@@ -100,6 +100,8 @@ def load_deref(frame: Frame, i: Instruction) -> None:
 
 def store_deref(frame: Frame, i: Instruction) -> None:
     cell = frame.cells[i.argval]  # type: ignore[index]
+    if cell.bodies < frame.capture.bodies:  # the body runs many times or never, and what it makes is its graph's
+        frame.capture.require_no_body(f"a variable of another function, {i.argval}, is set")
     cell.content, cell.is_written = frame.pop_raw(), True
 
 
