@@ -1,6 +1,7 @@
 """The pass that hands on what an iteration stores and the next one loads: `x[i] = x[i - 1] + ...` waits for no memory.
 
-It takes innermost loops with one store that each iteration does. What the first iteration loads is loaded before the loop.
+It takes innermost loops, and of their stores those that each iteration does, where no other store of the loop goes to that array.
+What the first iteration loads is loaded before the loop.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.affine import Affine, Ranges
 from npcompile.tensor_core.loop_ir.clone import Cloner
-from npcompile.tensor_core.loop_ir.dependence import places_of
+from npcompile.tensor_core.loop_ir.dependence import Fresh, fresh_of, places_of
 from npcompile.tensor_core.loop_ir.emit import Emitter
 from npcompile.tensor_core.loop_ir.forms import all_regions, inner, regions, results, substitute_all, walk
 from npcompile.tensor_core.loop_ir.ops import Check, Constant, For, If, Let, Load, LoopKind, Op, Program, Region, Store, Yield
@@ -29,6 +30,7 @@ def forward_stores(program: Program) -> Report:
 class Forwarding:
     program: Program
     places: Ranges | None = None
+    fresh: Fresh | None = None
     report: Report = field(default_factory=Report)
 
     def region(self, region: Region) -> bool:
@@ -48,15 +50,27 @@ class Forwarding:
         loaded = {each.array for each in walk(op.body) if type(each) is Load}
         if not any(each.array in loaded for each in stores):
             return [op]
-        try:
-            if len(stores) > 1 or not any(each is stores[0] for each in op.body):
-                raise Declined("several stores, or one that not all iterations do")
-            return self.forwarded(op, stores[0])
-        except Declined as error:
-            self.report.decline(op.at, error.reason)
-            return [op]
+        before: Region = []
+        for store in (each for each in stores if each.array in loaded):
+            try:
+                self.require_alone(op, store, stores)
+                before += self.forwarded(op, store)
+                self.report.fire(op.at)
+            except Declined as error:
+                self.report.decline(op.at, error.reason)
+        return [*before, op]
+
+    def require_alone(self, op: For, store: Store, stores: list[Store]) -> None:
+        """Each iteration does it, and no other store of the loop may go where it goes."""
+        if self.fresh is None:
+            self.fresh = fresh_of(self.program)
+        others = [each.array for each in stores if each is not store]
+        are_apart = all(each != store.array and self.fresh.are_apart(store.array, each) for each in others)
+        if not are_apart or not any(each is store for each in op.body):
+            raise Declined("a store that not all iterations do, or several to one array")
 
     def forwarded(self, op: For, store: Store) -> Region:
+        """Let the loop hand on what it stores there. What stands before it."""
         inside = walk(op.body)
         own = {value for each in inside for value in (*results(each), *inner(each))} | set(op.args)
         kind = self.program.types[store.value]
@@ -69,7 +83,6 @@ class Forwarding:
         if any(type(each) is Let and each.op == "is_index" and each.result in tested for each in inside):
             raise Declined("a check of an index in the loop")
         before, first = self.first(op, loads[0], kind)
-        self.report.fire(op.at)
         arg = self.program.new(kind, "stored")
         end = op.body[-1]
         assert isinstance(end, Yield), end
@@ -79,7 +92,7 @@ class Forwarding:
         for part in all_regions(op.body):
             part[:] = [each for each in part if id(each) not in gone]
         substitute_all(op.body, {each.result: arg for each in loads})
-        return [*before, op]
+        return before
 
     def is_just_stored(self, op: For, load: Load, store: Store, own: set[int]) -> bool:
         """Does a load go where the store of the iteration before has gone?"""

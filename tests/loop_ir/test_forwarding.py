@@ -64,6 +64,21 @@ def twice(x, y):
         x[i - 1] = 2.0
 
 
+def two_tables(x, y):
+    c, d = np.zeros(x.size), np.empty(x.size)
+    d[:1] = 0.5
+    for i in range(1, x.size):
+        c[i] = 1.0 / (2.0 - y[i] * c[i - 1])
+        d[i] = (x[i] - d[i - 1]) * c[i]
+    return c, d
+
+
+def maybe_one_table(x, y):
+    for i in range(1, x.size):
+        x[i] = x[i - 1] * 0.5 + y[i - 1]
+        y[i] = y[i - 1] * 0.25 + x[i]
+
+
 def jumping(x, y):
     k = 0
     for i in range(1, x.size):
@@ -79,6 +94,7 @@ def whole(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 4, 30)
 
 
+SHARED = numbers(10)
 CASES: list[tuple[FunctionType, bool, list[Arguments]]] = [
     (prefix, True, [(numbers(n), numbers(n)) for n in (9, 2, 1, 0)] + [(with_(numbers(9), 3, LARGE) * 1.0, numbers(9))]),
     (backwards, True, [(numbers(9), numbers(9)), (numbers(1), numbers(1)), (numbers(9), numbers(4))]),
@@ -87,6 +103,12 @@ CASES: list[tuple[FunctionType, bool, list[Arguments]]] = [
     (two_before, False, [(numbers(9), numbers(9))]),
     (from_another, False, [(numbers(9), numbers(9))]),
     (twice, False, [(numbers(9), numbers(9))]),
+    (
+        two_tables,
+        True,
+        [(numbers(9), numbers(9)), (numbers(1), numbers(1)), (numbers(9), numbers(4)), (numbers(9), 2.0 + 0 * numbers(9))],
+    ),
+    (maybe_one_table, False, [(numbers(9), numbers(9)), (SHARED[:9], SHARED[:9]), (SHARED[:9], SHARED[1:])]),
     (jumping, True, [(numbers(9), numbers(9))]),
 ]
 IDS = [function.__name__ for function, _, _ in CASES]

@@ -103,6 +103,30 @@ def scaled_by(x, out):
         out[i] = np.sqrt(x[i]) * 2.0
 
 
+def rows_of_products(a, b, x):
+    for i in range(b.size):
+        x[i] = (b[i] - np.dot(a[i, :i], x[:i])) / a[i, i]
+
+
+def pairs_that_are_close(x, near):
+    n = 0
+    for i in range(x.size):
+        for j in range(x.size):
+            if abs(x[i] - x[j]) < near:
+                n += 1
+    return n
+
+
+def whole(n: int) -> np.ndarray:
+    """Numbers whose products and sums have no roundings, in whatever order BLAS adds them."""
+    return np.rint(numbers(n) * 2.0)
+
+
+def triangle(n: int) -> np.ndarray:
+    """Rows that add few of these."""
+    return np.eye(n) + np.eye(n, k=-2) - np.eye(n, k=-5)
+
+
 @npc.compile
 def halving(x, a):
     s = 0.0
@@ -136,6 +160,15 @@ PROGRAMS: dict[str, tuple[FunctionType, Callable[[], Arguments]]] = {
     "not a number": (greatest, lambda: (with_(numbers(1500), 900, np.nan),)),
     "some are added": (of_those_above, lambda: (numbers(1500), 1.0)),
     "some are added, an arm overflows": (of_those_above, lambda: (with_(numbers(1500), 900, -1.7e308), 1.0)),
+    "products of vectors": (rows_of_products, lambda: (triangle(30), whole(30), np.zeros(30))),
+    "long products of vectors": (rows_of_products, lambda: (np.eye(600), whole(600), np.zeros(600))),
+    "products, infinite": (rows_of_products, lambda: (triangle(40), with_(whole(40), 20, np.inf), np.zeros(40))),
+    "products, not numbers": (rows_of_products, lambda: (triangle(40), with_(whole(40), 20, np.nan), np.zeros(40))),
+    "products, divided by zero": (rows_of_products, lambda: (np.zeros((40, 40)), whole(40), np.zeros(40))),
+    "products, x is too short": (rows_of_products, lambda: (triangle(40), whole(40), np.zeros(20))),
+    "products, strided": (rows_of_products, lambda: (triangle(40).T.copy().T, whole(80)[::2], np.zeros(40))),
+    "pairs": (pairs_that_are_close, lambda: (numbers(70), 0.3)),
+    "pairs, not a number": (pairs_that_are_close, lambda: (with_(numbers(70), 9, np.inf), 0.3)),
     "a name from outside": (scaled_by, lambda: (numbers(64) ** 2, np.zeros(64))),
 }
 
@@ -253,6 +286,40 @@ def test_an_interrupt_is_raised_where_the_loop_stands() -> None:
     assert guarded(1.0, 1000, 0.1) == decay(1.0, 1000, 0.1)
     with signalled():
         assert guarded(1.0, 10**12, 1e-9) < 0
+
+
+def test_a_product_has_the_bits_that_it_has_elsewhere() -> None:
+    rng = np.random.default_rng(3)
+
+    def last(a, b, x):
+        rows_of_products(a, b, x)
+        return a @ x  # Python goes on behind the loop: the compiler of text has it
+
+    for n in (5, 33, 70, 300):
+        a, b = np.tril(rng.standard_normal((n, n))) / n + 2 * np.eye(n), rng.standard_normal(n)
+        x, y = np.zeros(n), np.zeros(n)
+        npc.compile(rows_of_products)(a, b, x)
+        npc.compile(last)(a, b, y)
+        assert same_bits(x, y)
+
+
+def test_memory_of_the_call_before_is_as_good_as_new() -> None:
+    def squares(x):
+        table, out = np.zeros(x.size), np.zeros(x.size)
+        for i in range(1, x.size):
+            table[i] = x[i] * 2.0 + 1.0
+        for i in range(x.size):
+            out[i] = table[i] * table[i]
+        table[0] = 5.0  # what is there when the next call takes it
+        return out
+
+    compiled = npc.compile(squares)
+    given = [numbers(n, seed=k) for k, n in enumerate((40, 40, 40, 7, 40, 600, 600, 1, 40))]
+    found = [compiled(x) for x in given]
+    assert runs_whole(compiled) == [True]
+    for x, each in zip(given, found, strict=True):
+        assert same_bits(each, squares(x))
+    assert not any(np.shares_memory(a, b) for k, a in enumerate(found) for b in found[:k])
 
 
 def test_reset_explain_and_pickle() -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from npcompile.backends.cpu.c_functions import VECTORISED, functions_text
+from npcompile.backends.cpu.dots import dot_text
 from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.primitives import NUMPY_LIBM, PRIMITIVES
 from npcompile.tensor_core.loop_ir.forms import walk
-from npcompile.tensor_core.loop_ir.ops import Let, Program
+from npcompile.tensor_core.loop_ir.ops import Call, Let, Program
 from npcompile.tensor_core.loop_ir.rows import ROWS
 from npcompile.tensor_core.loop_ir.types import F64
 
@@ -24,8 +25,22 @@ TEXTS: Final = {f"{name}.f64": f"npc_f64_{name}({BRACES[name]})" for name in LIB
 }
 
 
+DOTS: Final = (
+    dot_text("f8")
+    + """static __attribute__((noinline, unused)) double npc_dot(char* x, int64_t n, int64_t s, char* y, int64_t m, int64_t t) {
+  return npc_dot_f8(x, s, y, t, n);
+}
+"""
+)
+
+
 def definitions(program: Program) -> str:
-    """What stands before the text of a program that calls these functions. Raises NoCompiler."""
+    """What stands before the text of a program that calls functions and products of vectors. Raises NoCompiler."""
+    has_dots = any(isinstance(op, Call) for op in walk(program.body))
+    return (DOTS if has_dots else "") + functions_called(program)
+
+
+def functions_called(program: Program) -> str:
     lets = (op for op in walk(program.body) if isinstance(op, Let) and op.op in LIBM)
     called = sorted({op.op for op in lets if F64 in map(program.types.__getitem__, op.args)})
     if not called:

@@ -23,7 +23,7 @@ union npc_word {{ npc_i64 i; double d; float f; char* p; }};
 struct npc_list {{ struct npc_list* next; npc_i64 length, capacity; char* data; PyObject* made; }};
 struct npc_room {{ struct npc_room* next; npc_i64 bytes; char* data; }};
 struct npc_block {{ struct npc_block* next; PyObject* array; }};
-enum {{ NPC_FEW = 4 }}; /* arrays that need no memory of their own to be remembered */
+enum {{ NPC_FEW = 4, NPC_FEW_BYTES = 4096 }}; /* arrays that need no memory of their own to be remembered; that may lie idle */
 struct npc_frame {{
   npc_i64 errors, fuel, leaves, done, left; struct npc_block* blocks; struct npc_list* lists; struct npc_room* rooms;
   PyObject* const* args; npc_i64 nargs, few; struct npc_block first[NPC_FEW];
@@ -75,12 +75,33 @@ static __attribute__((noinline, unused)) int npc_poll(struct npc_frame* frame) {
   return frame->leaves || rt->interrupted();
 }}
 #define NPC_POLL(label) if (NPC_UNLIKELY(--fuel < 0)) {{ if (npc_poll(frame)) goto label; fuel = {PATIENCE}; }}
+/* Small arrays that nobody else has, for the next call. */
+static npc_array* npc_kept[NPC_FEW];
+void npc_drop(void) {{ for (int k = 0; k < NPC_FEW; k++) {{ rt->decref((PyObject*)npc_kept[k]); npc_kept[k] = 0; }} }}
+NPC_INLINE npc_array* npc_kept_array(int kind, int rank, const npc_i64* sizes) {{
+  for (int k = 0; k < NPC_FEW; k++) {{
+    npc_array* const found = npc_kept[k];
+    int fits = found && (PyObject*)found->descr == npc_dtypes[kind] && found->nd == rank;
+    for (int axis = 0; fits && axis < rank; axis++) fits = found->dimensions[axis] == sizes[axis];
+    if (fits) {{ npc_kept[k] = 0; return found; }}
+  }}
+  return 0;
+}}
+static __attribute__((noinline, unused)) void npc_leave_array(npc_array* a) {{
+  npc_i64 bytes = ((npc_descr*)a->descr)->elsize;
+  for (int axis = 0; axis < a->nd; axis++) bytes *= a->dimensions[axis];
+  for (int k = 0; a->ob_refcnt == 1 && bytes <= NPC_FEW_BYTES && k < NPC_FEW; k++) {{
+    if (!npc_kept[k]) {{ npc_kept[k] = a; return; }}
+  }}
+  rt->decref((PyObject*)a);
+}}
 static __attribute__((noinline, unused)) npc_array* npc_allocate(
     struct npc_frame* frame, int kind, int rank, const npc_i64* sizes, npc_i64 bytes, int zeroed) {{
   const int is_own = frame->few == NPC_FEW;
   struct npc_block* const block = is_own ? rt->scratch(sizeof(struct npc_block)) : frame->first + frame->few;
   if (!block) return 0;
-  block->array = rt->empty(npc_dtypes[kind], rank, (const int64_t*)sizes, 0);
+  block->array = (PyObject*)npc_kept_array(kind, rank, sizes);
+  if (!block->array) block->array = rt->empty(npc_dtypes[kind], rank, (const int64_t*)sizes, 0);
   if (!block->array) {{ if (is_own) rt->release(block); return 0; }}
   frame->few += !is_own;
   block->next = frame->blocks; frame->blocks = block;
@@ -139,7 +160,7 @@ static __attribute__((noinline, unused)) PyObject* npc_list_of(
 NPC_INLINE void npc_free(struct npc_frame* frame) {{
   for (struct npc_block* each = frame->blocks; each;) {{
     struct npc_block* const next = each->next;
-    rt->decref(each->array);
+    npc_leave_array((npc_array*)each->array);
     if (each < frame->first || each >= frame->first + NPC_FEW) rt->release(each);
     each = next;
   }}
@@ -172,26 +193,6 @@ static __attribute__((noinline, unused)) char* npc_room(struct npc_frame* frame,
 enum {{ {", ".join(f"NPC_OF_{kind.name}" for kind in KINDS)} }};
 /* `done` less `left` is about how many iterations there were. */
 #define NPC_LEAVE(number) {{ frame->left = fuel; return number; }}
-/* 32 sums at once: NumPy's BLAS does not add in the order of the elements either. */
-typedef double npc_sums __attribute__((vector_size(64)));
-typedef double npc_sums_at __attribute__((vector_size(64), aligned(8)));
-static __attribute__((unused)) double npc_dot(char* x, npc_i64 n, npc_i64 sx, char* y, npc_i64 m, npc_i64 sy) {{
-  npc_sums s0 = {{0}}, s1 = {{0}}, s2 = {{0}}, s3 = {{0}};
-  double s = 0;
-  npc_i64 i = 0;
-  if (sx == 8 && sy == 8) {{
-    const double* const a = (double*)x; const double* const b = (double*)y;
-    #define NPC_AT(p, k) (*(const npc_sums_at*)((p) + i + 8 * (k)))
-    for (; i + 32 <= n; i += 32) {{
-      s0 += NPC_AT(a, 0) * NPC_AT(b, 0); s1 += NPC_AT(a, 1) * NPC_AT(b, 1);
-      s2 += NPC_AT(a, 2) * NPC_AT(b, 2); s3 += NPC_AT(a, 3) * NPC_AT(b, 3);
-    }}
-    for (; i + 8 <= n; i += 8) s0 += NPC_AT(a, 0) * NPC_AT(b, 0);
-    s0 = (s0 + s1) + (s2 + s3);
-  }}
-  for (; i < n; ++i) s += *(double*)(x + i * sx) * *(double*)(y + i * sy);
-  return (((s0[0] + s0[1]) + (s0[2] + s0[3])) + ((s0[4] + s0[5]) + (s0[6] + s0[7]))) + s;
-}}
 """
 FUNCTION: Final = """static npc_i64 npc_loop(struct npc_frame* frame, const union npc_word* in, union npc_word* out) {
   const unsigned reported __attribute__((unused)) = npc_hardware(frame->errors);

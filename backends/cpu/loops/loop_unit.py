@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from npcompile.backends.cpu.c_functions import functions_text
+from npcompile.backends.cpu.dots import REGISTER
 from npcompile.backends.cpu.elements import C_OF_KIND, COMPLEX_TYPES
 from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.loops import number_lists, packed_columns
@@ -28,20 +29,15 @@ MANY_EXITS = 30  # of programs whose compile time counts: the loops that take th
 FLAGS = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
 WRAP = f'  if (result) {{ PyObject* const inner = result; result = rt->leave({GIVEN}, "o", inner); rt->decref(inner); }}'
 
-HELPERS = r"""
+HELPERS = (
+    REGISTER
+    + r"""
 double sqrt(double), exp(double), log(double), sin(double), cos(double), tan(double), tanh(double), atan(double);
 double fabs(double), floor(double), ceil(double), fmod(double, double), pow(double, double), atan2(double, double);
 double copysign(double, double), trunc(double);
 float sqrtf(float), expf(float), logf(float), sinf(float), cosf(float), tanf(float), tanhf(float), atanf(float);
 float fabsf(float), floorf(float), ceilf(float), fmodf(float, float), powf(float, float), copysignf(float, float);
 #define SELDOM(c) __builtin_expect(!!(c), 0)
-#if defined(__AVX512F__)
-#define NPC_REGISTER 64 /* bytes of the widest vectors: wider ones would be in memory */
-#elif defined(__AVX__)
-#define NPC_REGISTER 32
-#else
-#define NPC_REGISTER 16
-#endif
 #define NO_CHOICE __asm__ volatile("") /* compilers come here by a jump */
 /* Compilers guess how often statements run, and write the loops of such as they think seldom to be short: behind a few others
    that may leave, the rest seems to be that. */
@@ -110,6 +106,7 @@ static int npc_are_far(PyObject* one, PyObject* other) {
   return high[0] <= low[1] || high[1] <= low[0];
 }
 """
+)
 
 
 ROOM = re.compile(r"\bmade\d+\b")

@@ -1,9 +1,9 @@
 """Which functions run as programs of the loop IR: those for which no other compiler makes quicker ones.
 
 Their loops count. From one iteration to the next they hand on floating-point numbers. What such a loop takes is the time of its
-additions and multiplications, one after another, or of lanes; and of choices whose arms both run. Loops that wait for what
-others have stored, branches that stay, arithmetic of integers and functions are still quicker elsewhere, and powers have libm's
-bits there.
+additions and multiplications, one after another, of lanes, or of products of vectors; and of choices whose arms both run. Loops
+that wait for what others have stored, branches that stay, arithmetic of integers and functions are still quicker elsewhere, and
+powers have libm's bits there.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from npcompile.tensor_core.loop_ir.forms import regions, uses, walk
 from npcompile.tensor_core.loop_ir.if_conversion import waiting
 from npcompile.tensor_core.loop_ir.ops import (
     Append,
+    Call,
     Check,
     Constant,
     For,
@@ -69,8 +70,9 @@ def optimised(traced: Traced, facts: CodeFacts) -> list[Ran]:
     ran = run_passes(program, passes=PASSES[:FIRST])
     for reason in (*why_not_whole(program, facts), *why_not_plain(program)):
         raise Unsupported(reason)
+    in_lanes = {op.at for op in walk(program.body) if isinstance(op, For) and is_for_lanes(op)}  # passes add loops there
     ran += run_passes(program, passes=PASSES[FIRST:])
-    for reason in (*one_by_one(program, ran), *choices_that_cost(program)):
+    for reason in (*one_by_one(ran, in_lanes), *choices_that_cost(program)):
         raise Unsupported(reason)
     return ran
 
@@ -124,6 +126,17 @@ def why_not_plain(program: Program) -> Iterator[str]:
             yield from of_iterations(op, program)
 
 
+def is_innermost(loop: For) -> bool:
+    """Does no iteration have a loop, or the product of two vectors, which is one?"""
+    return not any(isinstance(each, For | Call) for each in walk(loop.body))
+
+
+def is_for_lanes(loop: For) -> bool:
+    """Is it an innermost loop, or one around loops that only add up?"""
+    inside = [each for each in walk(loop.body) if isinstance(each, For)]
+    return is_innermost(loop) or bool(inside) and all(each.args and is_innermost(each) for each in inside)
+
+
 def is_exact(name: str) -> bool:
     return name in (*EXACT, CHOSEN) or ROWS[name].rule is Rule.CONVERTED
 
@@ -167,16 +180,14 @@ def goes_on(loop: For, program: Program) -> bool:
     return handed.issuperset(loop.initial)
 
 
-def one_by_one(program: Program, ran: Sequence[Ran]) -> Iterator[str]:
-    """Why the iterations of an innermost loop run one by one, though none needs the numbers that another hands on."""
+def one_by_one(ran: Sequence[Ran], in_lanes: set[Place]) -> Iterator[str]:
+    """Why the iterations of a loop that should be lanes run one by one, though none needs the numbers that another hands on."""
     said: dict[Place, list[str]] = {}
     for x in (x for each in ran if each.name == "vectorize" for x in each.said):
         said.setdefault(x.at, []).append(x.reason)
-    loops = [op for op in walk(program.body) if isinstance(op, For)]
     for x in (x for each in ran if each.name == "forward stores" for x in each.said if not x.reason):
         yield f"the loop at line {x.at.line}: iterations that need what others store"  # several rows at once are quicker
-    innermost = {op.at for op in loops if not any(isinstance(each, For) for each in walk(op.body))}
-    for at in innermost & said.keys():
+    for at in in_lanes & said.keys():
         if not {"", CARRIED} & {*said[at]}:
             yield f"the loop at line {at.line}: {said[at][0]}"
 
@@ -184,7 +195,7 @@ def one_by_one(program: Program, ran: Sequence[Ran]) -> Iterator[str]:
 def choices_that_cost(program: Program) -> Iterator[str]:
     """What of choices in an iteration is quicker elsewhere, in the versions of loops that take no looks in between."""
     loops = [op for op in without_slow_forms(program.body) if isinstance(op, For)]
-    loops = [op for op in loops if not any(isinstance(each, For) for each in walk(op.body))]
+    loops = [op for op in loops if is_innermost(op)]
     quick = [op for op in loops if not any(isinstance(each, FpCheck | Check | Poll) for each in walk(op.body))]
     for loop in loops:
         if has_choice(loop) and not any(each.at == loop.at for each in quick):
@@ -207,7 +218,7 @@ def is_count(loop: For, k: int, constants: set[int], places: Ranges) -> bool:
     if step is None:
         return not isinstance(loop.body[-2], Let)
     loads = [op for op in loop.body if isinstance(op, Load)]
-    are_beside = all(along(places, op.index[-1], loop.index) == 1 for op in loads)
+    are_beside = all(along(places, op.index[-1], loop.index) in (0, 1) for op in loads)  # or are one
     added = [value for value in step.args if value != loop.args[k]]
     return are_beside and step.op == "add" and len(added) == 1 and is_chosen(added[0], made, constants)
 
