@@ -277,9 +277,15 @@ class Statements(MemoryStatements):
         self.takers.pop()
         self.line("  }}")
         self.moved(op.args, op.results)
+        if not any(type(each) is Poll for each in walk(op.body)):
+            self.worked(c("npc_span({}, {})", start, stop))
         if self.reports:
             for value in self.needed.behind.get(id(op), ()):
                 self.pin(value)
+
+    def worked(self, iterations: CText) -> None:
+        if self.program.policy is Policy.RESUME and not self.is_parallel:
+            self.line("  NPC_WORKED({});", iterations)
 
     def has_vectors(self, op: For) -> bool:
         kinds = (self.program.types[value] for each in walk(op.body) for value in results(each))
@@ -434,6 +440,7 @@ class Statements(MemoryStatements):
                     self.reports = False
             case Call(result, routine, args):
                 self.set(result, c("npc_{}({})", c(routine), joined(", ", map(self.vector, args))))
+                self.worked(c("{}.n[0]", self.name(args[0])))
                 self.flagged.append(op)
             case Alloc():
                 self.alloc(op, line)

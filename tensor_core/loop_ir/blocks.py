@@ -7,7 +7,21 @@ from dataclasses import dataclass
 
 from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.emit import Emitter
-from npcompile.tensor_core.loop_ir.ops import Constant, For, FrameState, Let, LoopKind, Poll, Program, Region, Size, Yield
+from npcompile.tensor_core.loop_ir.forms import walk
+from npcompile.tensor_core.loop_ir.ops import (
+    Call,
+    Constant,
+    For,
+    FrameState,
+    Let,
+    LoopKind,
+    Poll,
+    Program,
+    Region,
+    Size,
+    While,
+    Yield,
+)
 from npcompile.tensor_core.loop_ir.report import Declined
 from npcompile.tensor_core.loop_ir.types import INT
 
@@ -46,6 +60,11 @@ def in_blocks(program: Program, op: For, prefix: Region, inside: Callable[[Block
     body.emit(Yield(inside(Block(body, low, high, count, zero, args, poll.state)), op.at))
     made.emit(For(LoopKind.SERIAL, number, zero, blocks, args, op.initial, body.ops, op.results, op.at))
     return made.ops
+
+
+def has_long_iterations(op: For) -> bool:
+    """May an iteration take so long that each one looks for signals? It has a loop, or the product of two vectors."""
+    return any(isinstance(each, For | While | Call) for each in walk(op.body))
 
 
 def prefix_of(op: For) -> Region:

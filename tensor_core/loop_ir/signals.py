@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from npcompile.tensor_core.loop_ir.blocks import Block, in_blocks, prefix_of
+from npcompile.tensor_core.loop_ir.blocks import Block, has_long_iterations, in_blocks, prefix_of
 from npcompile.tensor_core.loop_ir.forms import regions, walk
 from npcompile.tensor_core.loop_ir.ops import Cfg, For, Poll, Program, Region, While
 from npcompile.tensor_core.loop_ir.report import Declined, Report
@@ -39,7 +39,7 @@ class Signals:
 
     def loop(self, op: For) -> Region:
         looks = [each for each in walk(op.body) if type(each) is Poll]
-        if not looks:
+        if not looks or has_long_iterations(op):
             return [op]
         try:
             prefix = prefix_of(op)

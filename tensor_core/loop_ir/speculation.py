@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from npcompile.tensor_core.loop_ir.blocks import BLOCK, Block, in_blocks, prefix_of
+from npcompile.tensor_core.loop_ir.blocks import BLOCK, Block, has_long_iterations, in_blocks, prefix_of
 from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.emit import Emitter
 from npcompile.tensor_core.loop_ir.exactness import SPECULATED, write_only
@@ -172,7 +172,8 @@ class Speculating:
         assert isinstance(fast, For), fast
         strip(fast.body, block.state)
         for region in all_regions(fast.body):
-            region[:] = [Guard(x.condition, x.at) if type(x) is Check else x for x in region if type(x) is not Poll]
+            looks = region is fast.body and has_long_iterations(fast)
+            region[:] = [Guard(x.condition, x.at) if type(x) is Check else x for x in region if type(x) is not Poll or looks]
         drop_unused(self.program, [fast])
         if not self.loop.errors:  # nothing to look at, so nothing is undone
             made.emit(fast)

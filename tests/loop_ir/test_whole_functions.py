@@ -288,6 +288,32 @@ def test_an_interrupt_is_raised_where_the_loop_stands() -> None:
         assert guarded(1.0, 10**12, 1e-9) < 0
 
 
+def added_products(x, n):
+    s = 0.0
+    for _ in range(n):
+        s = s * 0.5 + np.dot(x, x)
+    return s
+
+
+@pytest.mark.parametrize(
+    ("function", "short", "long"),
+    [
+        (pairs_that_are_close, (numbers(40), 0.1), (np.ones(100_000), 0.1)),
+        (added_products, (numbers(40), 40), (np.ones(1_000_000), 20_000)),
+    ],
+    ids=["a loop inside", "products inside"],
+)
+def test_an_interrupt_is_raised_between_long_iterations(function: Any, short: Arguments, long: Arguments) -> None:
+    compiled = npc.compile(function)
+    for _ in range(2):
+        compiled(*short)
+    assert runs_whole(compiled) == [True]
+    with signalled(), pytest.raises(KeyboardInterrupt) as raised:
+        compiled(*long)
+    lines = [frame.lineno for frame in traceback.extract_tb(raised.tb) if frame.name == function.__name__]
+    assert [line - function.__code__.co_firstlineno for line in lines] == [2]  # at the outer loop
+
+
 def test_a_product_has_the_bits_that_it_has_elsewhere() -> None:
     rng = np.random.default_rng(3)
 

@@ -95,6 +95,8 @@ static __attribute__((noinline, unused)) void npc_leave_array(npc_array* a) {{
   }}
   rt->decref((PyObject*)a);
 }}
+/* So many iterations have run without a look: the next one comes earlier. */
+#define NPC_WORKED(n) if (!frame->leaves) fuel -= (n) >> 9;
 static __attribute__((noinline, unused)) npc_array* npc_allocate(
     struct npc_frame* frame, int kind, int rank, const npc_i64* sizes, npc_i64 bytes, int zeroed) {{
   const int is_own = frame->few == NPC_FEW;
