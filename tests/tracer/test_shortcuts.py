@@ -161,3 +161,13 @@ def test_only_functions_that_take_an_array_of_arguments():
     f = npc.compile(scaled)
     f(np.ones(2), np.ones(2), 2.0)
     assert all(is_native(way.run) for way in f.__npcompile__.shortcuts.ways)
+
+
+def test_a_loop_of_other_arguments_is_another_program():
+    f = npc.compile(smoothed)
+    for x in (np.arange(4.0), np.arange(4), np.arange(4, dtype="f4"), np.arange(4.0) + 1j, [1.0, 2.0], np.arange(4.0)):
+        for alpha in (0.5, np.float64(0.5), 1):
+            if not isinstance(x, list):
+                ours, theirs = f(x, alpha), smoothed(x, alpha)
+                assert type(ours) is type(theirs)
+                assert ours == theirs

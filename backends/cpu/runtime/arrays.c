@@ -87,7 +87,7 @@ static size_t may_keep_by_reading(void) {
    of memory that was first used after it, and takes the process for one that is smaller by that. */
 static size_t may_keep(void) {
   if (pool.kept <= FEW) return least(FEW, pool.most_kept);
-  if (now() > pool.resident_until || least(pool.kept, pool.most_kept) > may_keep_by_reading()) {
+  if (now() > pool.resident_until || (size_t)least(pool.kept, pool.most_kept) > may_keep_by_reading()) {
     pool.resident = resident_bytes();
     pool.resident_until = now() + RESIDENT_FOR;
   }

@@ -446,6 +446,7 @@ PyObject* npc_kind_of(PyObject* self, PyObject* const* args, int64_t nargs) {
 
 #define MOST_TAKEN 16 /* parameters, as entering.py says */
 #define HELD 2 /* objects that come before them at most */
+#define OTHERS (-2) /* backends/loop_ir/exits.py: the program is for other arguments */
 
 static struct {
   PyObject *switches, *none, *no; /* Python's None and False */
@@ -503,7 +504,7 @@ typedef struct {
   int64_t asked, held, n, words[];         /* places in args that the facts are of, objects, places in args */
 } shortcut;
 
-/* Its result; 0 without an error where its facts do not hold. */
+/* Its result; 0 without an error where it is for other arguments. */
 static PyObject* taken(const shortcut* way, PyObject* const* args, int64_t nargs) {
   PyObject *given[HELD + MOST_TAKEN] = {way->facts}, **filled = given;
   const int64_t* word = way->words;
@@ -514,8 +515,13 @@ static PyObject* taken(const shortcut* way, PyObject* const* args, int64_t nargs
   for (int64_t k = 0; k < way->held; k++) *filled++ = (PyObject*)(uintptr_t)*word++;
   for (int64_t k = 0; k < way->n; k++) *filled++ = args[*word++];
   PyObject* result = way->run(way->self, given, filled - given);
-  PyObject* next = !result ? way->rescue : ((npc_array*)result)->ob_type == &PyList_Type ? way->after : 0;
+  const int goes_on = way->after && result && ((npc_array*)result)->ob_type == &PyList_Type;
+  PyObject* next = goes_on ? way->after : result ? 0 : way->rescue;
   if (!next) return result;
+  if (goes_on && PyLong_AsLongLong(PyList_GetItem(result, 0)) == OTHERS) {
+    Py_DecRef(result);
+    return 0;
+  }
   PyObject* state[1 + MOST_TAKEN];
   for (int64_t k = 1; k < nargs; k++) state[k] = args[k];
   PyObject* first = state[0] = result ? result : caught();
