@@ -60,7 +60,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.rows import sets_flags
-from npcompile.tensor_core.loop_ir.types import F32, F64, FLOATING, INTEGERS, NUMPYS, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import DTYPES, F32, F64, FLOATING, INTEGERS, NUMPYS, List, Memref, Scalar, Type
 
 UNROLLED = (Constant, Guard, Let, Load, Size, Store, Yield)  # a loop of these alone that hands numbers on
 MOST_UNROLLED = 32
@@ -392,8 +392,12 @@ class Statements(MemoryStatements):
         self.flagged = []
 
     def pin(self, value: int) -> None:
-        is_integer = self.program.types[value].kind not in FLOATING  # type: ignore[union-attr]
-        self.line("  NPC_PIN_INTEGER({});" if is_integer else "  NPC_PIN({});", self.name(value))
+        kind = self.program.types[value]
+        assert isinstance(kind, Scalar)
+        if kind.lanes > 1:
+            self.line(f"  NPC_PIN{DTYPES[kind.kind].itemsize * kind.lanes}({{}});", self.name(value))
+        else:
+            self.line("  NPC_PIN({});" if kind.kind in FLOATING else "  NPC_PIN_INTEGER({});", self.name(value))
 
     # --- ops without regions
 

@@ -54,6 +54,19 @@ NPC_INLINE void npc_clear_flags(void) {{
   if (found & (NPC_INVALID | NPC_DIVIDE | NPC_OVER | NPC_UNDER)) __asm__ volatile("ldmxcsr %0" : : "m"(cleared));
 }}
 #define NPC_PIN(x) __asm__ volatile("" : : "x"(x))
+/* Vectors of as many bytes are in registers where these are as wide. */
+#define NPC_PIN8 NPC_PIN
+#define NPC_PIN16 NPC_PIN
+#ifdef __AVX__
+#define NPC_PIN32 NPC_PIN
+#else
+#define NPC_PIN32 NPC_PIN128
+#endif
+#ifdef __AVX512F__
+#define NPC_PIN64 NPC_PIN
+#else
+#define NPC_PIN64 NPC_PIN128
+#endif
 #define NPC_PIN_INTEGER(x) __asm__ volatile("" : : "g"(x))
 #define NPC_HIDE(x) __asm__("" : "+x"(x))
 #else
@@ -62,9 +75,14 @@ enum {{ NPC_INVALID = FE_INVALID, NPC_DIVIDE = FE_DIVBYZERO, NPC_OVER = FE_OVERF
 NPC_INLINE unsigned npc_flags(void) {{ return fetestexcept(FE_ALL_EXCEPT); }}
 NPC_INLINE void npc_clear_flags(void) {{ feclearexcept(FE_ALL_EXCEPT); }}
 #define NPC_PIN(x) __asm__ volatile("" : : "g"(x))
+#define NPC_PIN8 NPC_PIN128
+#define NPC_PIN16 NPC_PIN128
+#define NPC_PIN32 NPC_PIN128
+#define NPC_PIN64 NPC_PIN128
 #define NPC_PIN_INTEGER(x) __asm__ volatile("" : : "g"(x))
 #define NPC_HIDE(x) __asm__("" : "+g"(x))
 #endif
+#define NPC_PIN128(x) __asm__ volatile("" : : "m"(x))
 NPC_INLINE unsigned npc_hardware(npc_i64 errors) {{
   return (errors & 1 ? NPC_DIVIDE : 0) | (errors & 2 ? NPC_OVER : 0) |
     (errors & 4 ? NPC_UNDER : 0) | (errors & 8 ? NPC_INVALID : 0);
