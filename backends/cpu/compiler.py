@@ -42,6 +42,8 @@ OPTIONAL_FLAGS += ("-fno-tree-sink", "-fno-thread-jumps", "-fno-tree-pre", "--pa
 # each other take it 1.3 s, and 0.5 s so.
 LARGE_UNIT = 150_000  # characters
 LARGE_FLAGS = ("-fno-gcse",)
+# LLVM knows pow by its symbol, whatever its name in C: it makes x ** -1 a quotient, which is rounded otherwise.
+NO_BUILTINS = ("-fno-builtin-pow", "-fno-builtin-powf")
 GATHERS = Path("/sys/devices/system/cpu/vulnerabilities/gather_data_sampling")  # of Linux
 OPTIONAL_LIBRARIES = ("-lmvec", "-lm")  # in the order of the link; vector mathematics is of glibc only
 
@@ -88,7 +90,8 @@ class Compiler:
 
     def flags_for(self, source: str) -> tuple[str, ...]:
         """For one unit. What takes -fno-tree-pre takes -fno-gcse."""
-        return (*self.flags, *LARGE_FLAGS) if len(source) > LARGE_UNIT and "-fno-tree-pre" in self.flags else self.flags
+        large = LARGE_FLAGS if len(source) > LARGE_UNIT and "-fno-tree-pre" in self.flags else ()
+        return (*self.flags, *large, *(() if self.calls_vector_forms else NO_BUILTINS))
 
     def begin(self, source: str, cache: Cache, is_beside: bool = False) -> Making:
         """Begin to make a shared library of one C translation unit, maybe beside the program. Raises CompilerError."""

@@ -49,6 +49,7 @@ static inline {T} npc_divide_{K}({T} a, {T} b) {{
   return z;
 }}
 static inline {T} npc_inverse_{K}({T} a) {{
+  a = npc_heard_{K}(a);
   const int is_real = fabs{s}(a.im) <= fabs{s}(a.re);
   const {P} larger = is_real ? a.re : a.im, smaller = is_real ? a.im : a.re, ratio = smaller / larger;
   const {P} scale = larger + NPC_ROUNDED(smaller * ratio), near = 1 / scale, far = ratio / scale;

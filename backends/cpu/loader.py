@@ -138,7 +138,8 @@ class Loader:
             self.jobs.pop(key, None)
 
     def key(self, *parts: str) -> str:
-        return key_of(self.compiler.identity, *self.compiler.flags, *self.compiler.libraries, *parts)
+        compiler = self.compiler
+        return key_of(compiler.identity, *compiler.flags_for("".join(parts)), *compiler.libraries, *parts)
 
     def lock(self, name: str) -> threading.Lock:
         with self._lock:

@@ -217,6 +217,7 @@ class Statements(MemoryStatements):
             case Size() | Load() | Store() | View():
                 self.memory(op)
             case If():
+                self.pinned()  # else a compiler may move them into the arm that reads them
                 self.takers.append(op.results)
                 self.line("  if ({}) {{", self.name(op.condition))
                 self.region(op.then)
@@ -394,10 +395,9 @@ class Statements(MemoryStatements):
     def pin(self, value: int) -> None:
         kind = self.program.types[value]
         assert isinstance(kind, Scalar)
-        if kind.lanes > 1:
-            self.line(f"  NPC_PIN{DTYPES[kind.kind].itemsize * kind.lanes}({{}});", self.name(value))
-        else:
-            self.line("  NPC_PIN({});" if kind.kind in FLOATING else "  NPC_PIN_INTEGER({});", self.name(value))
+        wide = f"NPC_PIN{DTYPES[kind.kind].itemsize * kind.lanes}" if kind.lanes > 1 else ""
+        macro = wide or ("NPC_PIN" if kind.kind in FLOATING else "NPC_PIN_INTEGER")
+        self.line(f"  {macro}({{}});", self.name(value))
 
     # --- ops without regions
 

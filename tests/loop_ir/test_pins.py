@@ -107,6 +107,21 @@ def in_one_arm(x, y):
             y[i] = s
 
 
+def one_of_two(x, y):
+    for i in range(x.size):
+        s = x[i] * 10.0
+        y[i] = s if y[i] > 1.0 else 0.5
+
+
+def summed_where(x, y):
+    total = 0.0
+    for i in range(x.size):
+        s = x[i] * 10.0
+        if y[i] > 1.0:
+            total += s
+    return total
+
+
 def not_taken(x, y):
     for i in range(x.size):
         if x[i] < 1e300:
@@ -138,7 +153,7 @@ def handed_on(x, y):
 
 FUNCTIONS = [
     *(counted, counted_in_nests, summed, last, unused, stored, stored_twice, stored_at_one_place, stored_over),
-    *(same_in_both_arms, same_stores, in_one_arm, not_taken, chosen, times_one, handed_on),
+    *(same_in_both_arms, same_stores, in_one_arm, one_of_two, summed_where, not_taken, chosen, times_one, handed_on),
 ]
 ARGUMENTS = [(numbers(20), numbers(20, seed=1))]
 ARGUMENTS += [(with_(numbers(20), place, LARGE), numbers(20, seed=1)) for place in (0, 7, 18, 19)]
