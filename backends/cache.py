@@ -25,7 +25,7 @@ FORMAT = 1
 MAGIC = b"npc-end\n"
 FOOTER = struct.Struct("<Q8s")  # length of the JSON text before it, MAGIC
 MOST_BYTES = 1 << 29  # of all entries: the least recently used go first
-TRIM_EVERY = 32  # entries stored
+TRIM_AFTER = 32  # a part of the limit as small is stored between two looks at the folder
 LOCK_TIMEOUT = 150.0  # seconds: whoever holds a lock for longer is stuck
 TOUCH_AFTER = 3600.0  # seconds: how exact the order of use is
 SCRATCH = "npcompile-"  # first letters of a folder in the system's place for temporary files
@@ -73,7 +73,7 @@ class Cache:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _lock_file: int | None = None
     _has_swept: bool = False
-    _stored: int = 0
+    _untrimmed: int | None = None  # bytes that this process has stored since it looked at the folder
 
     def find(self, key: str, suffix: str) -> Path | None:
         """The verified file of an entry, or None."""
@@ -111,9 +111,10 @@ class Cache:
                 path = store(folder, key, suffix, payload)
             except OSError:
                 continue
-            self._stored += 1
-            if self._stored % TRIM_EVERY == 1:
+            self._untrimmed = None if self._untrimmed is None else self._untrimmed + len(payload)
+            if self._untrimmed is None or self._untrimmed * TRIM_AFTER > self.most_bytes:
                 trim(folder, self.most_bytes)
+                self._untrimmed = 0
             return path
         return None
 
