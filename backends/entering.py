@@ -42,7 +42,7 @@ class Way(NamedTuple):
     """One around what is entered: `run` is called with `held` and with the parameters at `places`.
 
     Where there are facts (`likeness.as_array`), only if they hold for the parameters at `asked`. `rescue(error, *state)` goes on
-    after an error, `after(result, *state)` after a result that is a list, but one that says that `run` is for other arguments.
+    after an error; `after(result, *state)` is called with a result that is a list, unless it begins with OTHERS.
     """
 
     run: Callable[..., Any]

@@ -36,8 +36,7 @@ from npcompile.tensor_core.loop_ir.states import Tagged, TupleOf, Use
 from npcompile.tensor_core.loop_ir.types import F32, F64, FLOAT, Memref, Type, type_of
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
 from npcompile.tracer.bytecode.analysis import analyse
-from npcompile.tracer.control_calls import EMPTY, MOST_LEVELS, calls_loops
-from npcompile.tracer.entry import plain_function
+from npcompile.tracer.control_calls import names_loop, reached
 from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.family import why_better_as_graph
@@ -247,16 +246,9 @@ def leaves_of(form: trees.TreeDef | None, k: int) -> range:
     return range(sum(sizes[:k]), sum(sizes[: k + 1]))
 
 
-def has_loops(function: FunctionType, level: int = 0) -> bool:
+def has_loops(function: FunctionType) -> bool:
     """Are there loops in it, or in functions that its names stand for?"""
-    code = function.__code__
-    if analyse(code).loop_headers or calls_loops(function):
-        return True
-    if level == MOST_LEVELS:
-        return False
-    cells = [cell.cell_contents for cell in function.__closure__ or () if cell != EMPTY]
-    named = [function.__globals__.get(name) for name in code.co_names]
-    return any(has_loops(plain_function(each), level + 1) for each in (*cells, *named) if isinstance(each, FunctionType))
+    return any(analyse(each.__code__).loop_headers or names_loop(each) for each in reached(function))
 
 
 @dataclass(slots=True)

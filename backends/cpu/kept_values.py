@@ -200,7 +200,13 @@ class Samples:
 
 @functools.lru_cache(MOST_SAMPLES)
 def samples(dtype: np.dtype, seed: int) -> np.ndarray:
-    """Numbers of all kinds that the dtype has, in another order for each seed. Not to be written to."""
+    """Numbers of all kinds that the dtype has, in another order for each seed. They are shared, and cannot be written to."""
+    found = drawn(dtype, seed)
+    found.flags.writeable = False
+    return found
+
+
+def drawn(dtype: np.dtype, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     if dtype.kind == "b":
         return rng.random(SAMPLES) < 0.5

@@ -17,7 +17,7 @@ typedef struct {
 } Py_complex;
 
 extern PyObject _Py_NoneStruct, PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type, PyDict_Type, PyList_Type, PyModule_Type;
-extern PyObject *PyExc_IndexError, *PyExc_ValueError, *PyExc_OverflowError;
+extern PyObject *PyExc_Exception, *PyExc_IndexError, *PyExc_ValueError, *PyExc_OverflowError;
 void Py_IncRef(PyObject*);
 void Py_DecRef(PyObject*);
 PyObject* PyTuple_New(int64_t);
@@ -27,6 +27,7 @@ int PyList_SetItem(PyObject*, int64_t, PyObject*);
 PyObject* PyErr_Occurred(void);
 PyObject* PyErr_NoMemory(void);
 void PyErr_Clear(void);
+int PyErr_ExceptionMatches(PyObject*);
 void PyErr_Fetch(PyObject**, PyObject**, PyObject**);
 void PyErr_NormalizeException(PyObject**, PyObject**, PyObject**);
 int PyException_SetTraceback(PyObject*, PyObject*);

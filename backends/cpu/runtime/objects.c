@@ -510,7 +510,7 @@ static PyObject* taken(const shortcut* way, PyObject* const* args, int64_t nargs
   const int64_t* word = way->words;
   for (int64_t k = 0; k < way->asked; k++) given[1 + k] = args[*word++];
   const int holds = !way->facts || are_like(given, 1 + way->asked);
-  if (holds < 0) PyErr_Clear(); /* the long way asks again */
+  if (holds < 0 && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear(); /* the long way asks again */
   if (holds <= 0) return 0;
   for (int64_t k = 0; k < way->held; k++) *filled++ = (PyObject*)(uintptr_t)*word++;
   for (int64_t k = 0; k < way->n; k++) *filled++ = args[*word++];
