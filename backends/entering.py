@@ -1,6 +1,6 @@
 """What each call of a compiled function asks first, as one native call: does it run compiled, and what does it enter?
 
-Where a call is a graph, or a loop, and nothing else, that native call is the whole call: a shortcut.
+Where a call is a graph, or a loop, and nothing else, that native call is the whole call: a fast path.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ class Entering:
     `npc_entered(handle)` gives what is in a slot of the object that the weak reference is to; None where another slot of another
     object does not hold False, or something traces. `begin(slots, gettrace, get_tool, *tools)` says which slots they are.
 
-    `npc_shortcut(handle, *state)` asks the same, and then takes the first of the ways in a third slot, the words of Shortcuts,
+    `npc_fast_path(handle, *state)` asks the same, and then takes the first of the paths in a third slot, the words of FastPaths,
     whose facts hold for the arguments. It gives the handle where none do.
     """
 
     begin: Callable[..., Any] | None = None
     npc_entered: Callable[..., Any] | None = None
-    npc_shortcut: Callable[..., Any] | None = None
+    npc_fast_path: Callable[..., Any] | None = None
 
     def __reduce__(self) -> str:
         return "ENTERING"  # of which code holds a method: it may be pickled
 
 
 ENTERING = Entering()
-MOST_TAKEN = 16  # parameters, and arguments of what a shortcut runs, as the runtime has it
+MOST_TAKEN = 16  # parameters, and arguments of what a fast path runs, as the runtime has it
 METH_FASTCALL = 0x80
 
 
-class Way(NamedTuple):
+class FastPath(NamedTuple):
     """One around what is entered: `run` is called with `held` and with the parameters at `places`.
 
-    Where there are facts (`likeness.as_array`), only if they hold for the parameters at `asked`. `rescue(error, *state)` goes on
-    after an error; `after(result, *state)` is called with a result that is a list, unless it begins with OTHERS.
+    Where there are facts (`likeness.as_array`), only if they hold for the parameters at `asked`. After an error
+    `on_error(error, *state)` goes on; after a result that is a list `on_exit(result, *state)`, unless it begins with OTHERS.
     """
 
     run: Callable[..., Any]
@@ -50,20 +50,20 @@ class Way(NamedTuple):
     held: tuple[Any, ...] = ()
     facts: np.ndarray | None = None
     asked: tuple[int, ...] = ()
-    rescue: Callable[..., Any] | None = None
-    after: Callable[..., Any] | None = None
+    on_error: Callable[..., Any] | None = None
+    on_exit: Callable[..., Any] | None = None
 
 
-class Shortcuts:
-    """Ways around one thing that is entered, and only that."""
+class FastPaths:
+    """Those around one thing that is entered, and only that."""
 
-    def __init__(self, enter: Callable[..., Any], ways: Sequence[Way]) -> None:
-        self.enter, self.ways = enter, tuple(ways)
-        words = [id(enter), id(self), len(ways)]
-        for way in ways:
-            words += native_call(way.run)
-            words += [0 if each is None else id(each) for each in (way.rescue, way.after, way.facts)]
-            words += [len(way.asked), len(way.held), len(way.places), *way.asked, *map(id, way.held), *way.places]
+    def __init__(self, enter: Callable[..., Any], paths: Sequence[FastPath]) -> None:
+        self.enter, self.paths = enter, tuple(paths)
+        words = [id(enter), id(self), len(paths)]
+        for path in paths:
+            words += native_call(path.run)
+            words += [0 if each is None else id(each) for each in (path.on_error, path.on_exit, path.facts)]
+            words += [len(path.asked), len(path.held), len(path.places), *path.asked, *map(id, path.held), *path.places]
         self.words = np.array(words, np.int64)  # as the runtime reads them
 
 

@@ -104,7 +104,7 @@ class Assumptions:
     def guard_entry(self, source: Source, entry: types.FunctionType) -> None:
         """It enters what it enters now, compiled or as it is."""
         code, current = source.attribute("__code__"), self.object_of(compiled_function(entry).current)
-        self.guard(Either(tuple(Is(code, current.attribute(each)) for each in ("stub", "short_stub", "aside", "first_stub"))))
+        self.guard(Either(tuple(Is(code, current.attribute(each)) for each in ("stub", "fast_stub", "aside", "first_stub"))))
 
     def ask(self, comparison: Comparison) -> Constant:
         """Its answer in this call, which becomes a guard."""

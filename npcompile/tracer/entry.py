@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.entering import ENTERING, Shortcuts, slot_number
+from npcompile.backends.entering import ENTERING, FastPaths, slot_number
 from npcompile.checking import checked
 from npcompile.switch import SWITCH, TOOLS, Switch, runs_plain
 from npcompile.tensor_core.user_warnings import GENERATED
@@ -60,15 +60,15 @@ class Current:
     """What an entry enters, which `reset` replaces: one CompiledFunction after another. The entry's `__dict__` holds it."""
 
     __slots__ = (
-        "__weakref__", "aside", "calls", "compiled", "enter", "first_stub", "is_native", "short_stub", "shortcuts",
+        "__weakref__", "aside", "calls", "compiled", "enter", "first_stub", "is_native", "fast_stub", "fast_paths",
         "stub", "user", "words",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.compiled: Any = None  # the CompiledFunction
         self.stub: Any = None  # code of the entry that enters
-        self.short_stub: Any = None  # the same that takes a shortcut first
-        self.shortcuts: Shortcuts | None = None  # around what is entered
+        self.fast_stub: Any = None  # the same that takes a fast path first
+        self.fast_paths: FastPaths | None = None  # around what is entered
         self.words: Any = None  # of these, where the entry takes them
         self.aside: Any = None  # its code where the function runs as it is: the user's
         self.first_stub: Any = None  # the same before that asked natively: other functions may have been given it
@@ -81,8 +81,8 @@ class Current:
         """Enter `compiled` from now on, by its latest dispatch."""
         self.enter = checked(compiled, compiled.entered, getattr(self, "enter", None))
         start = next(iter(compiled.points.values()), None)
-        self.shortcuts = None if start is None or not compiled.is_switched else start.shortcuts
-        self.words = None if self.shortcuts is None else self.shortcuts.words
+        self.fast_paths = None if start is None or not compiled.is_switched else start.fast_paths
+        self.words = None if self.fast_paths is None else self.fast_paths.words
         if compiled is not self.compiled or not compiled.is_measured:
             self.come_back()
             self.aside = None
@@ -97,7 +97,7 @@ class Current:
         self.choose_stub()
 
     def choose_stub(self) -> None:
-        """Let the entry take a shortcut first where one leads around what it enters."""
+        """Let the entry take a fast path first where one leads around what it enters."""
         if self.stub is not None and self.enters:
             self.compiled.entry.__code__ = self.entering_code()
 
@@ -105,16 +105,16 @@ class Current:
     def enters(self) -> bool:
         """Has the entry code that enters? Not where it is the user's own, or was given other code."""
         code = self.compiled.entry.__code__
-        return code is self.stub or code is self.short_stub
+        return code is self.stub or code is self.fast_stub
 
     def entering_code(self) -> types.CodeType:
         """The code of the entry while it enters."""
-        compiled, ask = self.compiled, ENTERING.npc_shortcut
-        if self.shortcuts is None or self.shortcuts.enter is not self.enter or ask is None or not self.is_native:
+        compiled, ask = self.compiled, ENTERING.npc_fast_path
+        if self.fast_paths is None or self.fast_paths.enter is not self.enter or ask is None or not self.is_native:
             return self.stub  # type: ignore[no-any-return]
-        if self.short_stub is None:
-            self.short_stub = entry_code(compiled.code, compiled.parameters, Handle(self), compiled.is_switched, ask)
-        return self.short_stub  # type: ignore[no-any-return]
+        if self.fast_stub is None:
+            self.fast_stub = entry_code(compiled.code, compiled.parameters, Handle(self), compiled.is_switched, ask)
+        return self.fast_stub  # type: ignore[no-any-return]
 
     def make_stub(self) -> None:
         """Make the code that enters; where the entry has it, give it the new one."""
@@ -179,17 +179,17 @@ def entry_code(
     parameters: Parameters,
     handle: Handle,
     is_switched: bool,
-    shortcut: Callable[..., Any] | None = None,
+    fast_path: Callable[..., Any] | None = None,
 ) -> types.CodeType:
     """The entry's code. Its objects are constants, so that no name of it is looked up in the user's globals."""
     asks_natively = native_question()
-    lines, made = entry_text(parameters, is_switched, asks_natively is not None, len(code.co_freevars), shortcut is not None)
+    lines, made = entry_text(parameters, is_switched, asks_natively is not None, len(code.co_freevars), fast_path is not None)
     filename = f"{GENERATED}{code.co_qualname} entry, {UNCOUNTED}>"
     linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
     held: dict[Any, Callable[..., Any] | Any] = {
         "handle": handle,
         "entered": asks_natively,
-        "shortcut": shortcut,
+        "fast_path": fast_path,
         "switch": SWITCH,
         "gettrace": sys.gettrace,
         "runs_plain": runs_plain,
@@ -213,7 +213,7 @@ def native_question() -> Callable[..., Any] | None:
 
 @functools.cache
 def entry_text(
-    parameters: Parameters, is_switched: bool, is_native: bool, free: int, is_short: bool = False
+    parameters: Parameters, is_switched: bool, is_native: bool, free: int, is_fast: bool = False
 ) -> tuple[list[str], types.CodeType]:
     """Lines in which strings stand for the objects, and their code: the same for all functions of these parameters.
 
@@ -235,8 +235,8 @@ def entry_text(
     if is_switched and is_native:
         asked = [f"        {found} = 'handle'", f"        {call} = 'entered'", f"        {call} = {call}({found})"]
         entered = [*asked, f"        if {call} is None:", *(f"    {line}" for line in entered)]
-    if is_short:
-        asked = [f"        {found} = 'handle'", f"        {call} = 'shortcut'"]
+    if is_fast:
+        asked = [f"        {found} = 'handle'", f"        {call} = 'fast_path'"]
         asked.append(f"        {call} = {call}({', '.join([found, *parameters.names])})")
         entered = [*asked, f"        if {call} is not {found}:", f"            return {call}", *entered]
     lines = [

@@ -10,7 +10,7 @@ from typing import Any
 
 from npcompile.backends.background import NotYet
 from npcompile.backends.eager import compile_eager
-from npcompile.backends.entering import MOST_TAKEN, Way, is_native
+from npcompile.backends.entering import MOST_TAKEN, FastPath, is_native
 from npcompile.backends.errors import CompilerError, CompilerRefused, NoCompiler
 from npcompile.backends.masked import without_compaction
 from npcompile.backends.measured import compile_measured
@@ -100,7 +100,7 @@ def finish(function: Compiled[Point], point: Point, capture: Capture, frame: Fra
         lines = [*emitter.lines, *following]
         made = variant(function, point, capture, lines, graph, compiled, reason, timings, repeating)
         if isinstance(outcome, Return) and not emitter.saved and not apart:
-            made.way = way_through(function, point, emitter, made, following)
+            made.fast_path = fast_path_of(function, point, emitter, made, following)
         return made
 
     try:
@@ -144,7 +144,9 @@ def variant(
     return Variant(guards, asked, tuple(lines), graph, compiled, reason, timings, tuple(capture.assumed))
 
 
-def way_through(function: Compiled[Point], point: Point, emitter: Emitter, made: Variant, following: Sequence[str]) -> Way | None:
+def fast_path_of(
+    function: Compiled[Point], point: Point, emitter: Emitter, made: Variant, following: Sequence[str]
+) -> FastPath | None:
     """The call of a graph that is all that a variant does, with arguments that are parameters; None for other variants."""
     graph, compiled, capture = made.graph, made.compiled, emitter.capture
     if graph is None or compiled is None or compiled.item is None or not is_native(compiled.item) or not point.is_start:
@@ -164,18 +166,18 @@ def way_through(function: Compiled[Point], point: Point, emitter: Emitter, made:
         return None
     match made.conditions:
         case (NativeQuestion(_, facts, sources),) if {*arguments, *(asked := [*map(str, sources)])} <= set(names):
-            rescue = rescued(point, tuple(emitter.errors_of(graph)))
+            on_error = going_on_after(point, tuple(emitter.errors_of(graph)))
             places, of_facts = (tuple(1 + names.index(name) for name in each) for each in (arguments, asked))
-            return Way(compiled.item, places, (), function.namespace[facts], of_facts, rescue)
+            return FastPath(compiled.item, places, (), function.namespace[facts], of_facts, on_error)
         case _:
             return None
 
 
-def rescued(point: Point, expected: tuple[type[Exception], ...]) -> Callable[..., Any]:
+def going_on_after(point: Point, expected: tuple[type[Exception], ...]) -> Callable[..., Any]:
     """What goes on after an exception of a graph that was called without the dispatch, as that does."""
 
     @uncounted
-    def rescue(error: BaseException, *state: Any) -> Any:
+    def on_error(error: BaseException, *state: Any) -> Any:
         try:
             raise error
         except Exception:
@@ -183,7 +185,7 @@ def rescued(point: Point, expected: tuple[type[Exception], ...]) -> Callable[...
                 raise
         return point.native(*state)
 
-    return rescue
+    return on_error
 
 
 def attach_backward(function: Compiled[Point], backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:

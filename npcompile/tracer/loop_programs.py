@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from npcompile.backends.background import NotYet
-from npcompile.backends.entering import MOST_TAKEN, Way, is_native
+from npcompile.backends.entering import MOST_TAKEN, FastPath, is_native
 from npcompile.backends.registry import CompiledGraph
 from npcompile.logs import log
 from npcompile.tensor_core.source import Object
@@ -54,7 +54,7 @@ def native_program(
         log("output_code", lambda: compiled.generated)
         seconds = {"capture": taken, **compiled.seconds}
         made = Variant(program.guards, program.conditions, program.lines, None, compiled, None, seconds)
-        made.way = way_through(function, point, program, compiled)
+        made.fast_path = fast_path_of(function, point, program, compiled)
         return made
 
     def later(state: tuple[Any, ...]) -> Variant:
@@ -75,7 +75,7 @@ def native_program(
         raise
 
 
-def way_through(function: Compiled[Point], point: Point, program: LoopProgram, compiled: CompiledGraph) -> Way | None:
+def fast_path_of(function: Compiled[Point], point: Point, program: LoopProgram, compiled: CompiledGraph) -> FastPath | None:
     """The call of a loop that is all that a variant does where it returns; None for other variants."""
     if program.call is None or program.conditions or not point.is_start or not is_native(compiled.quickest):
         return None
@@ -83,13 +83,13 @@ def way_through(function: Compiled[Point], point: Point, program: LoopProgram, c
     if not set(arguments) <= set(names) or max(len(arguments), len(names)) > MOST_TAKEN:
         return None
     last = f"return {point.native_name}({', '.join(names)})"
-    after = GoingOn(function, (*program.lines[RETURNED_FIRST:], last), ("found", *names))
+    on_exit = Continuation(function, (*program.lines[RETURNED_FIRST:], last), ("found", *names))
     places = tuple(1 + names.index(name) for name in arguments)
-    return Way(compiled.quickest, places, tuple(function.namespace[name] for name in held), after=after)
+    return FastPath(compiled.quickest, places, tuple(function.namespace[name] for name in held), on_exit=on_exit)
 
 
 @dataclass(eq=False)
-class GoingOn:
+class Continuation:
     """What a variant does after its first call, as a function that is made when it is first called."""
 
     function: Compiled[Point]

@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Any
 
 from npcompile.backends.background import NotYet, blocking, going_on
-from npcompile.backends.entering import Shortcuts
+from npcompile.backends.entering import FastPaths
 from npcompile.backends.errors import WrongSetting
 from npcompile.backends.likeness import LIKENESS, kind_of
 from npcompile.backends.registry import NoDevice
@@ -72,7 +72,7 @@ class Point:
     beyond: Callable[..., Any] | None = None  # what runs it, from here to its end
     pays: dict[Any, bool] = field(default_factory=dict)  # kind of values -> does what is compiled pay? See `parts`
     left: Callable[..., Any] | None = None  # what runs where it does not
-    shortcuts: Shortcuts | None = None  # around `enter`, for the first variants
+    fast_paths: FastPaths | None = None  # around `enter`, for the first variants
     source: str = ""
     _parameters: list[str] | None = None
     native_name: str = field(init=False)  # of the methods, in generated programs
@@ -128,8 +128,8 @@ class Point:
         self.source = self.dispatch_of(self.variants)
         text = self.dispatch_by_kind() if self.are_many else self.source
         self.enter = self.function.execute(text, f"point_{self.number}")
-        ways = [way for way in takewhile(bool, (v.way for v in self.variants)) if way is not None]
-        self.shortcuts = Shortcuts(self.enter, ways) if ways and not self.are_many else None
+        paths = [path for path in takewhile(bool, (v.fast_path for v in self.variants)) if path is not None]
+        self.fast_paths = FastPaths(self.enter, paths) if paths and not self.are_many else None
         if self.left is not None:
             self.enter = where_it_pays(self.enter, self.left, self.pays)
         self.show()

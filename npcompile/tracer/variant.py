@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npcompile.backends.entering import Way
+from npcompile.backends.entering import FastPath
 from npcompile.backends.registry import Backend, CompiledGraph
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.guards import Guard
@@ -61,7 +61,7 @@ class Variant:
     reason: Break | None  # why the graph ended, None when the function returned
     seconds: dict[str, float]
     assumed: tuple[BranchKey, ...] = ()  # branches of which an arm is assumed to be taken
-    way: Way | None = None  # the same as one native call, where it is that and nothing else
+    fast_path: FastPath | None = None  # the same as one native call, where it is that and nothing else
 
     @property
     def computes(self) -> bool:

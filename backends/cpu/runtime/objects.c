@@ -450,7 +450,7 @@ PyObject* npc_kind_of(PyObject* self, PyObject* const* args, int64_t nargs) {
 
 static struct {
   PyObject *switches, *none, *no; /* Python's None and False */
-  int64_t asked, enter, shortcuts; /* slots: of what switches, of what is entered and of the ways around that */
+  int64_t asked, enter, fast_paths; /* slots: of what switches, of what is entered and of the fast paths around that */
   PyObject* tracers[2];           /* sys.gettrace and sys.monitoring.get_tool, or None */
   c_function gettrace, get_tool;
   int64_t tools;
@@ -462,7 +462,7 @@ PyObject* npc_begin_entering(PyObject* self, PyObject* const* args, int64_t narg
   const int64_t* slots = (const int64_t*)((npc_array*)args[0])->data;
   for (int64_t k = 1; k < nargs; k++) Py_IncRef(args[k]);
   entering.switches = args[1], entering.none = args[2], entering.no = args[3];
-  entering.asked = slots[0], entering.enter = slots[1], entering.shortcuts = slots[2];
+  entering.asked = slots[0], entering.enter = slots[1], entering.fast_paths = slots[2];
   entering.tracers[0] = args[4], entering.tracers[1] = args[5];
   if (!(entering.gettrace = PyCFunction_GetFunction(args[4]))) return 0;
   if ((entering.tools = least(nargs - 6, 8)) && !(entering.get_tool = PyCFunction_GetFunction(args[5]))) return 0;
@@ -497,26 +497,26 @@ PyObject* npc_entered(PyObject* self, PyObject* const* args, int64_t nargs) {
   return enter;
 }
 
-/* A way around what is entered, as entering.py writes it. */
+/* A fast path around what is entered, as entering.py writes it. */
 typedef struct {
   fast_function run;
-  PyObject *self, *rescue, *after, *facts; /* the last three or 0 */
+  PyObject *self, *on_error, *on_exit, *facts; /* the last three or 0 */
   int64_t asked, held, n, words[];         /* places in args that the facts are of, objects, places in args */
-} shortcut;
+} fast_path;
 
 /* Its result; 0 without an error where it is for other arguments. */
-static PyObject* taken(const shortcut* way, PyObject* const* args, int64_t nargs) {
-  PyObject *given[HELD + MOST_TAKEN] = {way->facts}, **filled = given;
-  const int64_t* word = way->words;
-  for (int64_t k = 0; k < way->asked; k++) given[1 + k] = args[*word++];
-  const int holds = !way->facts || are_like(given, 1 + way->asked);
+static PyObject* run_fast_path(const fast_path* path, PyObject* const* args, int64_t nargs) {
+  PyObject *given[HELD + MOST_TAKEN] = {path->facts}, **filled = given;
+  const int64_t* word = path->words;
+  for (int64_t k = 0; k < path->asked; k++) given[1 + k] = args[*word++];
+  const int holds = !path->facts || are_like(given, 1 + path->asked);
   if (holds < 0 && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear(); /* the long way asks again */
   if (holds <= 0) return 0;
-  for (int64_t k = 0; k < way->held; k++) *filled++ = (PyObject*)(uintptr_t)*word++;
-  for (int64_t k = 0; k < way->n; k++) *filled++ = args[*word++];
-  PyObject* result = way->run(way->self, given, filled - given);
-  const int goes_on = way->after && result && ((npc_array*)result)->ob_type == &PyList_Type;
-  PyObject* next = goes_on ? way->after : result ? 0 : way->rescue;
+  for (int64_t k = 0; k < path->held; k++) *filled++ = (PyObject*)(uintptr_t)*word++;
+  for (int64_t k = 0; k < path->n; k++) *filled++ = args[*word++];
+  PyObject* result = path->run(path->self, given, filled - given);
+  const int goes_on = path->on_exit && result && ((npc_array*)result)->ob_type == &PyList_Type;
+  PyObject* next = goes_on ? path->on_exit : result ? 0 : path->on_error;
   if (!next) return result;
   if (goes_on && PyLong_AsLongLong(PyList_GetItem(result, 0)) == OTHERS) {
     Py_DecRef(result);
@@ -530,10 +530,10 @@ static PyObject* taken(const shortcut* way, PyObject* const* args, int64_t nargs
   return result;
 }
 
-/* shortcut(handle, *state): the result of a call by the first way whose facts hold, else the handle: then the call is entered. */
-PyObject* npc_shortcut(PyObject* self, PyObject* const* args, int64_t nargs) {
+/* fast_path(handle, *state): the result of a call by the first path whose facts hold, else the handle: then the call is entered. */
+PyObject* npc_fast_path(PyObject* self, PyObject* const* args, int64_t nargs) {
   PyObject* const* current = current_of(args[0]);
-  const npc_array* words = current ? (npc_array*)current[entering.shortcuts] : 0;
+  const npc_array* words = current ? (npc_array*)current[entering.fast_paths] : 0;
   const int64_t* word = words && (PyObject*)words != entering.none ? (const int64_t*)words->data : 0;
   if (word && (PyObject*)(uintptr_t)word[0] == current[entering.enter]) {
     PyObject *keeper = (PyObject*)(uintptr_t)word[1], *result = 0;
@@ -542,9 +542,9 @@ PyObject* npc_shortcut(PyObject* self, PyObject* const* args, int64_t nargs) {
     Py_IncRef(keeper); /* what runs may be replaced meanwhile, and these words with it */
     word += 3;
     for (int64_t k = 0; k < count && !result && !is_failed; k++) {
-      const shortcut* way = (const shortcut*)word;
-      is_failed = !(result = taken(way, args, nargs)) && error();
-      word = way->words + way->asked + way->held + way->n;
+      const fast_path* path = (const fast_path*)word;
+      is_failed = !(result = run_fast_path(path, args, nargs)) && error();
+      word = path->words + path->asked + path->held + path->n;
     }
     Py_DecRef(keeper);
     if (result || is_failed) return result;

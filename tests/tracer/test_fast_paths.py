@@ -36,9 +36,9 @@ def taken_from(x, k):
     return x[k] + 1
 
 
-def takes_shortcut(compiled):
+def takes_fast_path(compiled):
     current = compiled.__npcompile__
-    return compiled.__code__ is current.short_stub and current.shortcuts.enter is current.enter
+    return compiled.__code__ is current.fast_stub and current.fast_paths.enter is current.enter
 
 
 def test_a_graph_and_a_loop_take_it():
@@ -48,8 +48,8 @@ def test_a_graph_and_a_loop_take_it():
         np.testing.assert_array_equal(f(x, y, 2.5), scaled(x, y, 2.5))
         assert type(g(x, 0.5)) is type(smoothed(x, 0.5))
         assert g(x, 0.5) == smoothed(x, 0.5)
-    assert takes_shortcut(f)
-    assert takes_shortcut(g)
+    assert takes_fast_path(f)
+    assert takes_fast_path(g)
     assert f(y=x, factor=2, x=y).tobytes() == scaled(y, x, 2).tobytes()
 
 
@@ -81,7 +81,7 @@ def test_errors_are_numpys_once_and_on_the_users_line():
     x, y = np.ones(3), np.ones(3)
     f(x, y)
     g(x, 1)
-    assert takes_shortcut(f)
+    assert takes_fast_path(f)
     y[1] = 0
     with warnings.catch_warnings(record=True) as met:
         warnings.simplefilter("always")
@@ -153,14 +153,14 @@ def test_more_parameters_than_it_takes():
     f, values = npc.compile(scope["total"]), [np.full(2, float(k)) for k in range(MOST_TAKEN + 1)]
     for _ in range(2):
         np.testing.assert_array_equal(f(*values), scope["total"](*values))
-    assert not takes_shortcut(f)
+    assert not takes_fast_path(f)
 
 
 def test_only_functions_that_take_an_array_of_arguments():
     assert not any(is_native(each) for each in (len, np.add, print, lambda: 0, np.dot))
     f = npc.compile(scaled)
     f(np.ones(2), np.ones(2), 2.0)
-    assert all(is_native(way.run) for way in f.__npcompile__.shortcuts.ways)
+    assert all(is_native(path.run) for path in f.__npcompile__.fast_paths.paths)
 
 
 def test_a_loop_of_other_arguments_is_another_program():
