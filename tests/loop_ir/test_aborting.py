@@ -242,6 +242,35 @@ def test_what_is_left_often_is_not_tried_any_more() -> None:
         assert compiled(20) == of_integers(20)
 
 
+def test_a_whole_graph_keeps_a_program_that_is_left_often() -> None:
+    def f(x, a):
+        s = x[0]
+        for i in range(x.size):
+            s = s + a * (x[i] - s)
+        return s
+
+    compiled, bad, good = npc.compile(f, fullgraph=True), np.array([1e308, -1e308, 1e308, np.inf, -np.inf]), numbers(90)
+    for _ in range(aborting.MOST_ABORTS + 1):
+        assert happened(compiled, (bad, 3.0)).same(happened(f, (bad, 3.0)))
+    assert compiled(good, 0.25) == f(good, 0.25) and programs(compiled) == 1
+
+
+def test_a_whole_graph_has_a_program_for_each_value_of_a_name() -> None:
+    count = 80
+
+    def f(x):
+        s = 0.5
+        for i in range(count):
+            s = s * 0.5 + x[i]
+        return s
+
+    compiled, x = npc.compile(f, fullgraph=True), numbers(90)
+    values = range(80, 81 + aborting.MOST_PROGRAMS)
+    for count in values:
+        assert compiled(x) == f(x)
+    assert programs(compiled) == len(values)
+
+
 def test_the_compiler_beside_the_program() -> None:
     with npc.config.patch(compile="background"):
         compiled, x = npc.compile(smoothed), numbers(70)

@@ -45,6 +45,7 @@ from npcompile.tracer.point import Point
 from npcompile.tracer.variant import Variant
 
 WITHOUT_PYTHON = "compiled without Python"  # in the account of `explain`
+# Without fullgraph=True, which has nothing else to run:
 MOST_ABORTS = 16  # one after another, before a program is not tried any more
 MOST_PROGRAMS = 3  # for arguments of the same types, as what names stand for changes
 Key = tuple[Type, ...]
@@ -94,7 +95,7 @@ class Aborting:
         taken = [part for name, x in zip(point.parameters, state) for part in parts_of(function, Name(name), x)]
         leaves = [(source, x) for source, x, guard in taken if guard is None]
         key = tuple(typed(x) for _, x in leaves)
-        if function.aborting.get(key, 0) >= MOST_PROGRAMS:
+        if not function.options.fullgraph and function.aborting.get(key, 0) >= MOST_PROGRAMS:
             raise Unsupported("names stand for other values in each call, or calls end where Python goes on")
         outside = [(expression_of(function, source), source.read()) for source in traced.inputs]
         given = [x for _, x in (*leaves, *outside)]
@@ -159,7 +160,7 @@ class Left:
 
     def __call__(self, *state: Any) -> Any:
         self.aborts += 1
-        if self.aborts == MOST_ABORTS:
+        if self.aborts == MOST_ABORTS and not self.function.options.fullgraph:
             with self.function.lock:
                 self.function.aborting[self.key] = MOST_PROGRAMS
                 self.drop()
