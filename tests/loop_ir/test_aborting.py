@@ -302,6 +302,49 @@ def test_results_have_the_order_of_arguments_in_memory() -> None:
     assert npc.compile(f)(SQUARE)[1].strides == f(SQUARE)[1].strides
 
 
+def with_a_loop(made: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: (fori_loop(0, 3, lambda i, c: c + x[0, i], 0.0), made(x))
+
+
+ORDERS: dict[str, tuple[Callable[[Any], Any], int]] = {  # with the number of programs
+    "product": (lambda x: x.T * 2, 0),
+    "root": (lambda x: np.sqrt(x.T), 0),
+    "where": (lambda x: np.where(x.T > 1, x.T, 0), 0),
+    "comparison": (lambda x: x.T > 2, 0),
+    "zeros like": (lambda x: np.zeros_like(x.T), 0),
+    "ones like": (lambda x: np.ones_like(x.T), 0),
+    "full like": (lambda x: np.full_like(x.T, 2.0), 0),
+    "copy": (lambda x: np.copy(x.T), 0),
+    "copy in C's order": (lambda x: x.T.copy(), 1),
+    "concatenation": (lambda x: np.concatenate([x.T, x.T]), 0),
+    "columns": (lambda x: x[:, np.array([0, 1])], 0),
+    "kept axis": (lambda x: x.T.max(axis=0, keepdims=True), 0),
+    "carry": (lambda x: npc.while_loop(lambda c: c[1] < 3, lambda c: ((c[0] + 1.0) * 2, c[1] + 1), (x, 0))[0], 1),
+    "both orders": (lambda x: x.T * np.ones((3, 2)), 1),
+    "rows backwards": (lambda x: x[::-1, 1:] * 2, 1),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_results_have_numpys_order_in_memory(name: str) -> None:
+    made, count = ORDERS[name]
+    f, x = with_a_loop(made), np.arange(6.0).reshape(2, 3)
+    compiled = npc.compile(f)
+    theirs, ours = f(x)[1], compiled(x)[1]
+    assert theirs.strides == ours.strides and programs(compiled) == count
+    np.testing.assert_array_equal(theirs, ours)
+
+
+def test_a_whole_graph_gives_no_array_in_another_order() -> None:
+    def f(c, n):
+        while c[0, 0] < n:
+            c = c.T * 2.0
+        return c
+
+    with pytest.raises(npc.GraphBreakError):
+        npc.compile(f, fullgraph=True)(np.ones((2, 3)), 2)
+
+
 def test_sums_have_numpys_bits() -> None:
     f = lambda x: fori_loop(0, 3, lambda i, c: c * 0.5 + x.sum(), 1.0)  # noqa: E731
     compiled, x = npc.compile(f), numbers(999)

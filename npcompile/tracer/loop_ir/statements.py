@@ -19,12 +19,12 @@ from npcompile.numpy_shim.indexing import getitem, setitem
 from npcompile.numpy_shim.registry import ATTRIBUTES, FUNCTIONS, METHODS
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, Step, Storage, basic_index, fresh, transpose
 from npcompile.tensor_core.decline import Decline
-from npcompile.tensor_core.dim import Dim, ShapeEnv, Size
+from npcompile.tensor_core.dim import Dim, ShapeEnv, Size, same
 from npcompile.tensor_core.graph import Builder as GraphBuilder
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.guards import Guard
 from npcompile.tensor_core.loop_ir.types import DTYPES, I64, INT, NUMPYS, Memref, Scalar
-from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.meta import TensorMeta, contiguous_strides
 from npcompile.tensor_core.transforms.decompose import expanded
 from npcompile.tracer.loop_ir import indexing
 from npcompile.tracer.loop_ir.abstract import Abstract, Along, Known, Seen, Slice, Tuple, Unsupported, Value
@@ -185,6 +185,7 @@ class Statement:
             case Array() if found.meta.boxed and not found.ndim:
                 raise Unsupported("an array without axes")
             case Array():
+                self.require_order(found)
                 return self.computed(found.node)
             case Dim():
                 return Value(self.loops.size(found))
@@ -195,6 +196,12 @@ class Statement:
             case None | str() | np.dtype():
                 return Known(found)
         raise Unsupported(f"a statement about arrays that gives {type(found).__name__}")
+
+    def require_order(self, x: Array) -> None:
+        """The arrays that a program makes are in C's order, NumPy's often in that of operands."""
+        strides = contiguous_strides(x.shape, x.dtype.itemsize)
+        if self.b.is_exact and x.ndim > 1 and not all(map(same, strides, x.meta.strides)):
+            raise Unsupported("an array whose order in memory is not C's")
 
     def owner(self, x: Array) -> int | None:
         """The array of the program whose memory this is."""
