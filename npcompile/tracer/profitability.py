@@ -27,7 +27,7 @@ from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.entry import Current, compiled_function, overheads
 from npcompile.tracer.parts import FEW, Parts, kind_of, parts_of, shares
-from npcompile.tracer.variant import Options
+from npcompile.tracer.variant import Options, Variant
 
 COMPILED, PLAIN = "compiled", "as it is"
 MANY = 8  # calls each way after which most verdicts fall; after FEW a clear one, after MOST_CALLS any
@@ -150,9 +150,10 @@ OF_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)  # Linux alone 
 
 
 class Left(Protocol):
-    """What is asked of a Point: from where its program runs as it is, if it does."""
+    """What is asked of a Point: from where its program runs as it is, if it does, and what was compiled for it."""
 
     left: Callable[..., Any] | None
+    variants: list[Variant]
 
     @property
     def location(self) -> Location: ...
@@ -166,7 +167,6 @@ class Tried(Protocol):
     lock: threading.RLock
     current: Current
     breaks: list[Break]
-    aborting: dict[Any, int]  # not empty where programs have npc.fori_loop and its like, which call functions in Python
 
     @property
     def points(self) -> Mapping[Any, Left]: ...
@@ -320,7 +320,7 @@ class Trial:
             with Stopwatch(function) as watch:
                 result, took = self.timed(function.dispatch, state)
             if took < math.inf and watch.is_alone:
-                is_sure = bool(function.aborting) or took > SURE and not function.breaks
+                is_sure = aborts(function) or took > SURE and not function.breaks
                 most = max(MOST_TO_ASK, compiling_seconds(function) / 2, took)
                 times.may_ask = not is_sure and PER_NATIVE * watch.seconds < most
                 times.compiled.append(took + overheads()[0])
@@ -432,6 +432,11 @@ def functions_of(function: Any, seen: set[int] | None = None) -> Iterator[Any]:
         for callee in [*function.callees.values()]:
             if (known := compiled_function(callee)) is not None:
                 yield from functions_of(known, seen)
+
+
+def aborts(function: Tried) -> bool:
+    """Is it a program that aborts, of npc.fori_loop and its like, which call functions in Python?"""
+    return any(variant.aborts for point in [*function.points.values()] for variant in point.variants)
 
 
 def compiling_seconds(function: Any) -> float:

@@ -62,6 +62,7 @@ class Variant:
     seconds: dict[str, float]
     assumed: tuple[BranchKey, ...] = ()  # branches of which an arm is assumed to be taken
     fast_path: FastPath | None = None  # the same as one native call, where it is that and nothing else
+    aborts: bool = False  # is it all of the function without Python, which does again what is left?
 
     @property
     def computes(self) -> bool:

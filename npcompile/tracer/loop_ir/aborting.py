@@ -131,7 +131,7 @@ class Aborting:
             native.call, native.source, ("npc_run",), {"compile": native.seconds}, passes=(*self.loops(), *said_of(ran))
         )
         asked = conditions(self.guards, function.name_constant, function.namespace)
-        return Variant(tuple(self.guards), tuple(asked), tuple(self.lines(left)), None, compiled, None, seconds)
+        return Variant(tuple(self.guards), tuple(asked), tuple(self.lines(left)), None, compiled, None, seconds, aborts=True)
 
     def lines(self, left: Left) -> Iterator[str]:
         name = self.function.name_constant
