@@ -122,7 +122,7 @@ def account(compiled: CompiledFunction, result: Any, transfers: Sequence[Transfe
         tuple(transfers),
         tuple(f"the {'function' if point.is_start else 'loop'} at {point.location}" for point, _ in native),
         (
-            *dict.fromkeys(compiled.declined),
+            *compiled.declined,
             *(p for v in variants if isinstance(v.compiled, CompiledGraph) for p in v.compiled.passes),
         ),
         () if compiled.accuracy == "bitwise" else rounded_otherwise(graphs),

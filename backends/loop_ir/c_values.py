@@ -9,7 +9,7 @@ from npcompile.backends.loop_ir.exits import Leaf
 from npcompile.backends.loop_ir.target import C_TYPES, Unsupported
 from npcompile.tensor_core.loop_ir.ops import Alloc, Op, Room, Scratch
 from npcompile.tensor_core.loop_ir.states import Literal
-from npcompile.tensor_core.loop_ir.types import FLOATING, Kind, List, Memref, Object, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import FLOATING, Kind, List, Memref, Object, Scalar, Type, kind_in_words
 
 RANKS = range(1, 9)
 
@@ -26,7 +26,7 @@ def c_type(kind: Type, line: int = 0) -> CText:
             return c("struct npc_list*")
         case Object():  # the number of the argument that it is
             return c("npc_i64")
-    raise Unsupported(f"values of type {kind}", line)
+    raise Unsupported(f"a value that is {kind_in_words(kind)}", line)
 
 
 def field_of(kind: Scalar) -> CText:
@@ -46,7 +46,7 @@ def taken(kind: Type, name: CText, number: int, word: int) -> Iterator[CText]:
         case Object():
             yield c("  {} = {};", name, number)
         case _:
-            raise Unsupported(f"an argument of type {kind}", 0)
+            raise Unsupported(f"an argument that is {kind_in_words(kind)}", 0)
 
 
 def handed_over(leaf: Leaf, name: CText) -> Iterator[CText]:

@@ -41,7 +41,7 @@ class Compiled(Protocol[SomePoint]):
     graphs: list[tuple[Graph, CompiledGraph]]
     splits: list[Split]
     aborting: dict[Any, int]
-    declined: list[Pass]
+    declined: dict[Pass, None]
     refusals: dict[int, int]
     points: dict[tuple[int, tuple[int, ...], Place | None], SomePoint]
     is_random: bool

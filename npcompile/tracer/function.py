@@ -89,7 +89,7 @@ class CompiledFunction:
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
     arms: Arms = field(default_factory=Arms)  # of branches with effects
     aborting: dict[Any, int] = field(default_factory=dict)  # types of arguments -> programs that abort, made for them
-    declined: list[Pass] = field(default_factory=list)  # why there is no program that aborts
+    declined: dict[Pass, None] = field(default_factory=dict)  # why there is no program that aborts
     refusals: dict[int, int] = field(default_factory=dict)  # headers of loops -> failed native programs; below 0: of a device
     hops: int = 0  # from Point to Point, up to those after which loops are looked at
     calls: int = 0  # that went from Point to Point to their end

@@ -127,6 +127,25 @@ BOOL, INT, FLOAT, COMPLEX = (Scalar(kind) for kind in (Kind.BOOL, Kind.INT, Kind
 B1, I64, F32, F64, C128 = (Scalar(kind) for kind in (Kind.B1, Kind.I64, Kind.F32, Kind.F64, Kind.C128))
 
 
+def kind_in_words(kind: Type) -> str:
+    """What users call a value of this type.
+
+    >>> kind_in_words(Memref(Kind.F64, 1)), kind_in_words(FLOAT)
+    ('an array of float64 with 1 axis', 'a Python float')
+    """
+    match kind:
+        case Scalar(element):
+            return f"a NumPy {DTYPES[element]}" if element in DTYPES else f"a Python {element.value}"
+        case Memref(element, rank):
+            return f"an array of {dtype_of(element)} with {rank} {'axis' if rank == 1 else 'axes'}"
+        case List(element):
+            return f"a list of {element.value if element in NUMPYS else DTYPES[element]}"
+        case Object("int"):
+            return "an integer of more than 64 bits"
+        case Object(name):
+            return f"a {name}" if name in ("dict", "set", "frozenset") else name
+
+
 def kind_of_dtype(dtype: np.dtype) -> Kind | None:
     """None also for a dtype that equals a kind's and whose numbers are of another type, as np.longlong's are."""
     kind = KINDS.get(dtype)

@@ -364,6 +364,26 @@ def test_long_arrays_and_large_matrices_stay_graphs() -> None:
     assert programs(compiled) == 0
 
 
+REASONS: dict[str, Callable[[Any], Any]] = {
+    "execution cannot be left while a function made here is on the stack": lambda x: (added(x), lambda: x),
+    "execution cannot be left while a list is on the stack": lambda x: (added(x), [1.0]),
+    "execution cannot be left while a range is on the stack": lambda x: (added(x), range(x.size)),
+}
+
+
+def added(x):
+    return fori_loop(0, x.size, lambda i, s: s + x[i], 0.0)
+
+
+@pytest.mark.parametrize("why", REASONS)
+def test_reasons_are_in_words_of_users(why: str) -> None:
+    compiled = npc.compile(REASONS[why])
+    for dtype in (np.float32, np.float64):  # two captures, one reason
+        compiled(numbers(3).astype(dtype))
+    (reason,) = compiled_function(compiled).declined
+    assert reason.why_not is not None and reason.why_not.endswith(why)
+
+
 def test_explain_says_how_loops_ran() -> None:
     told = npc.explain(nested)(numbers(5))
     assert told.summary == "1 native program, 0 breaks"

@@ -12,7 +12,18 @@ from npcompile.backends.loop_ir.target import C_TYPES, Unsupported
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.ops import Poll, Program
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, TupleOf, Use
-from npcompile.tensor_core.loop_ir.types import DTYPES, MOST_ELEMENTS, NUMPYS, Kind, List, Memref, Object, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import (
+    DTYPES,
+    MOST_ELEMENTS,
+    NUMPYS,
+    Kind,
+    List,
+    Memref,
+    Object,
+    Scalar,
+    Type,
+    kind_in_words,
+)
 
 CONTIGUOUS, WRITEABLE, ALIGNED = 0x1, 0x400, 0x100  # flags of NumPy's arrays
 LETTERS: Final = {**dict.fromkeys(KINDS, "n"), Kind.BOOL: "b", Kind.INT: "i", Kind.FLOAT: "f", Kind.F64: "d"}
@@ -89,7 +100,7 @@ def taken(kind: Type, number: int, word: int) -> Iterator[CText]:
             field = c("f" if element is Kind.F32 else "d" if element is Kind.F64 else "i")
             yield c("  {{ {} number; if ({}) {}; in[{}].{} = number; }}", c(C_TYPES[element]), taken_as, others, word, field)
         case _:
-            raise Unsupported(f"an argument of type {kind}", 0)
+            raise Unsupported(f"an argument that is {kind_in_words(kind)}", 0)
 
 
 def fitting(kind: Memref, number: int, is_written: bool) -> Iterator[CText]:

@@ -64,7 +64,7 @@ def aborting_function(function: Compiled[Point], point: Point, state: tuple[Any,
     except (Unsupported, target.Unsupported) as reason:
         why = str(reason)
         log("loops", lambda: f"{function.code.co_qualname}: no program that aborts: {why}")
-        function.declined.append(Pass(WITHOUT_PYTHON, f"the function at {point.location}", why))
+        function.declined[Pass(WITHOUT_PYTHON, f"the function at {point.location}", why)] = None
     except NotYet:  # the compiler is asked beside the program
         raise
     except Exception as error:

@@ -5,7 +5,7 @@ Iterators, tuples and methods are not values of the IR. They are taken apart her
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import CellType, CodeType, EllipsisType, FunctionType, ModuleType
@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from npcompile.tensor_core.loop_ir.states import ErrorState, Fixed, RangeIterator, Recipe, SequenceIterator, TupleOf, Use
-from npcompile.tensor_core.loop_ir.types import Type
+from npcompile.tensor_core.loop_ir.types import Type, kind_in_words
 
 
 class Unsupported(Exception):
@@ -174,6 +174,42 @@ Abstract: TypeAlias = "Value | Known | Tuple | Record | Slice | Seen | Traversal
 Key: TypeAlias = tuple["Type | Named | int | str | ErrorState | Key", ...]
 
 
+WORDS = {
+    Rest: "an iterator",
+    Slice: "a slice",
+    Seen: "a view",
+    Range: "a range",
+    Enumerate: "an enumerate",
+    Zip: "a zip",
+    Iterating: "an iterator",
+    Closure: "a function made here",
+    Cell: "a variable of a function around",
+    NewErrorState: "an np.errstate",
+    EnteredErrorState: "an np.errstate",
+}
+
+
+def in_words(x: Abstract, types: Sequence[Type] = ()) -> str:
+    """What users call it: with the types of the program's values, if these are given."""
+    match x:
+        case Value(value):
+            return kind_in_words(types[value]) if types else "a number or an array"
+        case Known(None):
+            return "None"
+        case Known(Mark()):
+            return "a call"
+        case Known(named):
+            name = getattr(named, "__name__", None)
+            return f"a {type(named).__name__}" if name is None else name
+        case Tuple(is_list=is_list):
+            return "a list" if is_list else "a tuple"
+        case Record(has_attributes=has_attributes):
+            return "an object of a dataclass" if has_attributes else "a dict"
+        case Method(_, name):
+            return f"the method {name}"
+    return WORDS[type(x)]
+
+
 def leaves(x: Abstract) -> Iterator[int]:
     match x:
         case Value(value):
@@ -290,4 +326,4 @@ def recipe_of(x: Abstract) -> Recipe:
             return SequenceIterator(recipe_of(over), taken)
         case EnteredErrorState(modes):
             return modes
-    raise Unsupported(f"execution cannot be left while {type(x).__name__} is on the stack")
+    raise Unsupported(f"execution cannot be left while {in_words(x)} is on the stack")

@@ -28,7 +28,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 )
 from npcompile.tensor_core.loop_ir.rows import MEANINGS, result_type, sets_flags
 from npcompile.tensor_core.loop_ir.states import Literal, Mode, Slot
-from npcompile.tensor_core.loop_ir.types import BOOL, FLOAT, INT, PYTHON, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import BOOL, FLOAT, INT, PYTHON, Scalar, Type, kind_in_words
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
@@ -183,7 +183,7 @@ class Builder:
     def let(self, op: str, *args: int) -> int:
         kind = result_type(op, [self.type(arg) for arg in args])
         if kind is None:
-            raise Unsupported(f"{op} of {', '.join(str(self.type(arg)) for arg in args)}")
+            raise Unsupported(f"{op} of {', '.join(kind_in_words(self.type(arg)) for arg in args)}")
         result = self.new(kind)
         self.emit(Let(result, op, list(args), self.at))
         self.flagged |= sets_flags(op, kind)

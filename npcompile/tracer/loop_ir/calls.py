@@ -30,6 +30,7 @@ from npcompile.tracer.loop_ir.abstract import (
     Unsupported,
     Value,
     Zip,
+    in_words,
 )
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.number_functions import OF_NUMBERS, Arguments, Function, only, require_count, value_of
@@ -173,7 +174,7 @@ def call(b: Builder, function: Abstract, args: Arguments, names: tuple[str, ...]
         case Method(receiver, name) if b.aborts and statements.is_about_arrays(b, receiver):
             positional = len(args) - len(names)
             return statements.method(b, receiver, name, args[:positional], dict(zip(names, args[positional:])))
-    raise Unsupported(f"a call of {getattr(function.named, '__name__', function) if isinstance(function, Known) else function}")
+    raise Unsupported(f"a call of {in_words(function)}")
 
 
 def made_here(b: Builder, make: Callable[[], Abstract]) -> Abstract:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from npcompile.tensor_core.loop_ir.ops import Load
 from npcompile.tensor_core.loop_ir.types import Memref, Scalar
 from npcompile.tracer.loop_ir import indexing
-from npcompile.tracer.loop_ir.abstract import Abstract, Enumerate, Range, Rest, Slice, Tuple, Unsupported, Value, Zip
+from npcompile.tracer.loop_ir.abstract import Abstract, Enumerate, Range, Rest, Slice, Tuple, Unsupported, Value, Zip, in_words
 from npcompile.tracer.loop_ir.builder import Builder
 
 MOST_UNROLLED = 64  # items of a tuple or a list that a loop goes over
@@ -55,7 +55,7 @@ def length_of(b: Builder, over: Abstract) -> int:
             for part in parts[1:]:
                 shortest = b.let("least", shortest, length_of(b, part))
             return shortest
-    raise Unsupported(f"a loop over {'an object' if isinstance(over, Value) else f'a {type(over).__name__}'}")
+    raise Unsupported(f"a loop over {in_words(over, b.program.types)}")
 
 
 def item_of(b: Builder, over: Abstract, place: int) -> Abstract:

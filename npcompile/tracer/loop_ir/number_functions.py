@@ -14,7 +14,7 @@ from npcompile.tensor_core.loop_ir.types import DTYPES, FLOATING, INTEGERS, KIND
 from npcompile.tensor_core.op import OPS, Op
 from npcompile.tensor_core.transforms.decompose import composition
 from npcompile.tracer.loop_ir import numbers
-from npcompile.tracer.loop_ir.abstract import Abstract, Named, Raises, Unsupported, Value
+from npcompile.tracer.loop_ir.abstract import Abstract, Named, Raises, Unsupported, Value, in_words
 from npcompile.tracer.loop_ir.builder import Builder
 
 UFUNCS: Final = (
@@ -36,7 +36,7 @@ Function: TypeAlias = Callable[[Builder, Sequence[Abstract]], Abstract]
 
 def value_of(x: Abstract) -> int:
     if not isinstance(x, Value):
-        raise Unsupported(f"an argument that is a {type(x).__name__}")
+        raise Unsupported(f"an argument that is {in_words(x)}")
     return x.value
 
 

@@ -18,6 +18,7 @@ from npcompile.tensor_core.loop_ir.types import (
     Kind,
     Scalar,
     dtype_of,
+    kind_in_words,
     promoted,
 )
 from npcompile.tracer.loop_ir.abstract import Raises, Unsupported
@@ -37,7 +38,7 @@ MOST_FACTORS = 8  # of a power of an integer that is multiplied out
 def kind_of(b: Builder, value: int) -> Kind:
     kind = b.type(value)
     if not isinstance(kind, Scalar):
-        raise Unsupported(f"an operator of {kind}")
+        raise Unsupported(f"an operator of {kind_in_words(kind)}")
     return kind.kind
 
 

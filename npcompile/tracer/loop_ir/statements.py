@@ -27,7 +27,7 @@ from npcompile.tensor_core.loop_ir.types import DTYPES, I64, INT, NUMPYS, Memref
 from npcompile.tensor_core.meta import TensorMeta, contiguous_strides
 from npcompile.tensor_core.transforms.decompose import expanded
 from npcompile.tracer.loop_ir import indexing
-from npcompile.tracer.loop_ir.abstract import Abstract, Along, Known, Seen, Slice, Tuple, Unsupported, Value
+from npcompile.tracer.loop_ir.abstract import Abstract, Along, Known, Seen, Slice, Tuple, Unsupported, Value, in_words
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.element_loops import Loops
 from npcompile.tracer.loop_ir.graph_rules import RULES
@@ -105,7 +105,7 @@ class Statement:
                 return slice(start and self.lifted(start), stop and self.lifted(stop), step)
             case Known(named):
                 return named
-        raise Unsupported(f"a statement about arrays and a {type(x).__name__}")
+        raise Unsupported(f"a statement about arrays and {in_words(x, b.program.types)}")
 
     def array(self, value: int, kind: Memref) -> Array:
         if value not in self.storages:
