@@ -1,4 +1,4 @@
-"""Random programs of fori_loop, while_loop and scan under npc.compile against the eager loops, to the bit.
+"""Random programs of fori_loop, while_loop and scan under npc.compile against the eager loops: to the bit, of what is drawn here.
 
 `python -m tests.loop_ir.test_random_control 500 --seed 7` runs many, each the same in every run.
 """

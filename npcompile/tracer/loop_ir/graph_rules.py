@@ -42,10 +42,15 @@ def reduce(loops: Loops, node: Node) -> None:
 
     if reducer not in REDUCERS:
         raise Unsupported(f"a reduction by {reducer}")
-    is_short = all(isinstance(size, int) for size in inner) and math.prod(inner) < PAIRWISE  # type: ignore[arg-type]
-    if loops.b.is_exact and reducer in ("add", "multiply") and node.dtype.kind == "f" and not is_short:
-        raise Unsupported("a sum of an array, which NumPy adds up in another order")
+    if reducer in ("add", "multiply"):
+        require_order_of_sum(loops, node.dtype, inner)
     in_memory(loops, node, [x.meta.shape[k] for k in kept], total)
+
+
+def require_order_of_sum(loops: Loops, dtype: np.dtype, sizes: Sequence[Size]) -> None:
+    is_short = all(isinstance(size, int) for size in sizes) and math.prod(sizes) < PAIRWISE  # type: ignore[arg-type]
+    if loops.b.is_exact and dtype.kind == "f" and not is_short:
+        raise Unsupported("a sum of an array, which NumPy adds up in another order")
 
 
 def in_memory(loops: Loops, node: Node, sizes: Sequence[Size], total: Callable[[Sequence[int]], int]) -> None:
@@ -290,6 +295,8 @@ def einsum(loops: Loops, node: Node) -> None:
     summed = [axis for axis in sizes if axis not in output]
     if any(x.meta.ndim > 1 for x in node.inputs):
         loops.b.has_products = True
+    if len(inputs) == 1 and summed:
+        require_order_of_sum(loops, node.dtype, [sizes[axis] for axis in summed])
     is_dot = len(inputs) == 2 and len(summed) == 1 and all(summed[0] in axes for axes in inputs)
     rows = [as_memory(loops, x) for x in node.inputs] if is_dot else []
 
