@@ -31,13 +31,14 @@ from npcompile.tensor_core.loop_ir.memory import take_again
 from npcompile.tensor_core.loop_ir.ops import For, FrameState, Policy, Program, Return, While
 from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
 from npcompile.tensor_core.loop_ir.states import TupleOf
-from npcompile.tensor_core.loop_ir.types import Memref, Type, type_of
+from npcompile.tensor_core.loop_ir.types import Memref, Type
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
 from npcompile.tensor_core.source import NONE, Literal, Name, Source
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import conditions
 from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.arguments import typed
 from npcompile.tracer.loop_ir.asking import expression_of, guards_of_name, guards_of_type
 from npcompile.tracer.loop_ir.family import are_shared, why_better_as_graph
 from npcompile.tracer.loop_ir.front_end import Traced, trace
@@ -134,6 +135,7 @@ class Aborting:
         return Variant(tuple(self.guards), tuple(asked), tuple(self.lines(left)), None, compiled, None, seconds, aborts=True)
 
     def lines(self, left: Left) -> Iterator[str]:
+        """The end of the Point's function. A call of the program gives a tuple of the result, or anything else if it was left."""
         name = self.function.name_constant
         yield f"found = {name(left.call, 'loops_')}({', '.join(map(str, self.sources))})"
         yield "if type(found) is tuple:"
@@ -173,13 +175,6 @@ class Left:
         point.render()
 
 
-def typed(x: Any) -> Type:
-    kind = type_of(x)
-    if kind is None:
-        raise Unsupported("an argument of a type without IR")
-    return kind
-
-
 def parts_of(function: Compiled[Point], source: Source, x: Any) -> Iterator[tuple[Source, Any, Guard | None]]:
     """The leaves of an argument, in the order of `arguments.taken`, and with a guard each what is asked of containers."""
     kind = trees.kind_of(x)
@@ -204,12 +199,13 @@ def parts_of(function: Compiled[Point], source: Source, x: Any) -> Iterator[tupl
 
 
 def require_sole_tuples(program: Program) -> None:
+    """Raises Unsupported where a result holds one tuple twice: a program makes two, which Python's `is` tells apart."""
     if any(are_shared(op) for op in walk(program.body) if isinstance(op, Return)):
         raise Unsupported("a tuple that may be several variables'")
 
 
 def require_order(program: Program, given: Sequence[Any]) -> None:
-    """NumPy's results have the order of its operands in memory, those of programs that of C."""
+    """Raises Unsupported for results made of arguments in other orders than C's: NumPy keeps these, programs do not know them."""
     params = {param.value for param in program.params}
     returned = {value for op in walk(program.body) if isinstance(op, Return) for value in uses(op)} - params
     are_arrays = any(isinstance(program.types[value], Memref) for value in returned)

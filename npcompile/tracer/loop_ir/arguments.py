@@ -14,6 +14,7 @@ from npcompile.tracer.loop_ir.builder import Builder
 
 
 def typed(argument: object) -> Type:
+    """The type of an argument's values in the program. Raises Unsupported where the IR has none."""
     kind = type_of(argument)
     if kind is None:
         raise Unsupported("an argument of a type without IR")
