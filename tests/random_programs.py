@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +16,23 @@ import npcompile as npc
 
 Draw = Callable[[int, int], int]  # an integer from `low` to `high`
 Check = Callable[[Any, str], None]  # of a program on a backend: raises where it differs
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function `f`, as text."""
+
+    text: str
+    arguments: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def function(self) -> Callable:
+        names: dict[str, Any] = {"np": np, "npc": npc, "GLOBAL": 0.75}
+        exec(compile(self.text, "<random program>", "exec"), names)
+        return names["f"]
 
 
 class Choices:

@@ -7,34 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 import npcompile as npc
-from tests.random_programs import Choices, Draw, check_examples, run_many
+from tests.random_programs import Choices, Draw, Program, check_examples, run_many
 
 X = np.array([-0.83, 0.27, 0.64, 1.41])
 STEP = 1e-5
-
-
-@dataclass(frozen=True)
-class Program:
-    """A function `f` of one number."""
-
-    text: str
-    arguments: str = ""
-
-    def __str__(self) -> str:
-        return self.text
-
-    @property
-    def function(self) -> Callable:
-        names: dict[str, Any] = {"np": np, "npc": npc}
-        exec(compile(self.text, "<random control>", "exec"), names)
-        return names["f"]
 
 
 class Writer(Choices):

@@ -6,35 +6,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 import npcompile as npc
 from tests.loop_ir.agreement import happened
 from tests.loop_ir.test_aborting import programs
-from tests.random_programs import Choices, Draw, check_examples, run_many
-
-GLOBAL = 0.75
-
-
-@dataclass(frozen=True)
-class Program:
-    """A function `f` of an array, a number and an integer."""
-
-    text: str
-    arguments: str = ""
-
-    def __str__(self) -> str:
-        return self.text
-
-    @property
-    def function(self) -> Callable:
-        names: dict[str, Any] = {"np": np, "npc": npc, "GLOBAL": GLOBAL}
-        exec(compile(self.text, "<random loops>", "exec"), names)
-        return names["f"]
+from tests.random_programs import Choices, Draw, Program, check_examples, run_many
 
 
 class Writer(Choices):
