@@ -309,7 +309,7 @@ before_first_use.append(reset)
 def enter_anew() -> None:
     """`config.check`, `config.tiers` and `config.fallback_random` hold for functions that are compiled already."""
     for compiled in all_compiled():
-        compiled.current.be(compiled)
+        compiled.current.be(compiled, compiled)
 
 
 after_change["accuracy"] = [reset]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import linecache
 import sys
+import threading
 import timeit
 import types
 import weakref
@@ -61,10 +62,11 @@ class Current:
 
     __slots__ = (
         "__weakref__", "aside", "calls", "compiled", "enter", "first_stub", "is_native", "fast_stub", "fast_paths",
-        "stub", "user", "words",
+        "lock", "stub", "user", "words",
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.lock = threading.RLock()  # around what changes what is entered; who holds it takes no other
         self.compiled: Any = None  # the CompiledFunction
         self.stub: Any = None  # code of the entry that enters
         self.fast_stub: Any = None  # the same that takes a fast path first
@@ -77,24 +79,41 @@ class Current:
         self.enter: Callable[..., Any]  # its dispatch, whose calls may be checked
         self.user: types.FunctionType  # what runs where nothing compiled may; profilers of lines give it other code
 
-    def be(self, compiled: Any) -> None:
-        """Enter `compiled` from now on, by its latest dispatch."""
-        self.enter = checked(compiled, compiled.entered, getattr(self, "enter", None))
-        start = next(iter(compiled.points.values()), None)
-        self.fast_paths = None if start is None or not compiled.is_switched else start.fast_paths
-        self.words = None if self.fast_paths is None else self.fast_paths.words
-        if compiled is not self.compiled or not compiled.is_measured:
-            self.come_back()
-            self.aside = None
-        self.compiled, self.user = compiled, compiled.user
-        if self.stub is not None and not self.is_native and native_question() is not None:
-            self.make_stub()
-        self.choose_stub()
+    def be(self, compiled: Any, known: Any) -> None:
+        """Enter `compiled` instead of `known`, which it may be itself, by its latest dispatch; if that was replaced, nothing.
 
-    def enter_directly(self) -> None:
-        """Enter the dispatch of `compiled`, without what would time the calls."""
-        self.enter = self.compiled.dispatch
-        self.choose_stub()
+        While this runs, other threads may find an `enter` and a `compiled` that do not belong together.
+        """
+        with self.lock:
+            if self.compiled is not known:
+                return
+            if is_other := compiled is not known:
+                self.compiled = compiled
+            self.enter = checked(compiled, compiled.entered, getattr(self, "enter", None))
+            start = next(iter(compiled.points.values()), None)
+            self.fast_paths = None if start is None or not compiled.is_switched else start.fast_paths
+            self.words = None if self.fast_paths is None else self.fast_paths.words
+            if is_other or not compiled.is_measured:
+                self.come_back()
+                self.aside = None
+            self.user = compiled.user
+            if self.stub is not None and not self.is_native and native_question() is not None:
+                self.make_stub()
+            self.choose_stub()
+            self.stay_with(compiled)
+
+    def stay_with(self, compiled: Any) -> None:
+        """Undo what was just done for `compiled` if a handler of signals has replaced it meanwhile."""
+        if self.compiled is not compiled:
+            self.be(self.compiled, self.compiled)
+
+    def lead_to(self, compiled: Any, enter: Callable[..., Any]) -> None:
+        """Let calls of `compiled` begin with `enter`, if it was not replaced."""
+        with self.lock:
+            if self.compiled is compiled:
+                self.enter = enter
+                self.choose_stub()
+                self.stay_with(compiled)
 
     def choose_stub(self) -> None:
         """Let the entry take a fast path first where one leads around what it enters."""
@@ -125,18 +144,21 @@ class Current:
         if before is None or compiled.entry.__code__ is before:
             compiled.entry.__code__ = self.stub
 
-    def step_aside(self, calls: int) -> None:
+    def step_aside(self, compiled: Any, calls: int) -> None:
         """Let the entry be the user's own code, until it was called so often; for good where that is too long to be compiled."""
-        compiled = self.compiled
-        self.calls = calls
-        if self.aside is None:
-            code = compiled.python.__code__
-            if compiled.is_too_long:
-                self.aside = code.replace(co_consts=(*code.co_consts, Handle(self)))
-            else:
-                self.aside = taking_an_item(code, Counts.from_iterable(Refill(self)), Handle(self))
-        if self.enters:
-            compiled.entry.__code__ = self.aside
+        with self.lock:
+            if self.compiled is not compiled:
+                return
+            self.calls = calls
+            if self.aside is None:
+                code = compiled.python.__code__
+                if compiled.is_too_long:
+                    self.aside = code.replace(co_consts=(*code.co_consts, Handle(self)))
+                else:
+                    self.aside = taking_an_item(code, Counts.from_iterable(Refill(self)), Handle(self))
+            if self.enters:
+                compiled.entry.__code__ = self.aside
+            self.stay_with(compiled)
 
     def come_back(self) -> None:
         """Let the entry enter what is compiled again."""
@@ -147,7 +169,7 @@ class Current:
         return Current, (), self.compiled  # as state: it leads back here
 
     def __setstate__(self, compiled: Any) -> None:
-        self.be(compiled)
+        self.be(compiled, None)
 
 
 class Handle(weakref.ref):  # type: ignore[type-arg]

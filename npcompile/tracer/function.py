@@ -106,8 +106,7 @@ class CompiledFunction:
         self.python = copied(self.user) if known_python is None else known_python
         self.code = self.python.__code__
         self.parameters = Parameters.of(self.code)
-        if self.current.compiled is None:
-            self.current.be(self)
+        self.current.be(self, None)
         if known_entry is not None:
             self.entry = known_entry
             if self.current.stub is None:  # it was unpickled
@@ -157,8 +156,7 @@ class CompiledFunction:
                     self.raise_if_asked(error, "read the code of")
                     self.is_left = True
                     warn_of_fault(error, f"read the code of {self.code.co_qualname}, which runs natively")
-                if self.is_current:
-                    self.current.be(self)
+                self.current.be(self, self)
         return self.dispatch(*state)
 
     @property
@@ -256,8 +254,7 @@ class CompiledFunction:
         fresh = CompiledFunction(
             self.user, self.options, self.compile_callee, self.is_switched, self.entry, self.current, self.python
         )
-        if self.is_current:  # else another thread, or a handler of signals, has just done it
-            self.current.be(fresh)
+        self.current.be(fresh, self)  # nothing, if another thread or a handler of signals has just done it
 
     def freeze(self) -> None:
         """Compile nothing new from now on, of callees neither."""

@@ -220,8 +220,8 @@ class Point:
 
     def show(self) -> None:
         """Let callers enter the dispatch."""
-        if self.is_start and self.function.is_current:
-            self.function.current.be(self.function)
+        if self.is_start:
+            self.function.current.be(self.function, self.function)
 
     def leaving(self) -> list[str]:
         """Statements that run the user's code as it is, for values of types that were met before."""
@@ -238,7 +238,7 @@ class Point:
         """The same for all others: capture is tried where it may find something to compile."""
         idle, function = self.idle, self.function
         if self.is_start and not function.is_current:  # renewed since the call
-            return function.current.enter(*state)
+            return function.current.compiled.dispatch(*state)
         if not self.is_native and may_compile() and idle.is_to_be_tried(state):
             with warnings_held(), function.lock:
                 if idle is self.idle and not self.is_native:
@@ -254,7 +254,7 @@ class Point:
         """No variant fits: compile one, or another thread just has."""
         function = self.function
         if self.is_start and not function.is_current:  # renewed since the call
-            return function.current.enter(*state)
+            return function.current.compiled.dispatch(*state)
         if not may_compile():
             return self.refuse(state)
         if self.is_to_wait():

@@ -299,8 +299,7 @@ class Trial:
             left = self.needed - self.waited if self.function.options.when_hot else 0.0
             self.skipped = min(calls_between(took), int(left / took)) if left > 0 else calls_between(took)
             if self.skipped:
-                with self.function.lock:
-                    self.function.current.step_aside(self.skipped)
+                self.function.current.step_aside(self.function, self.skipped)
 
     @uncounted
     def measure(self, times: Times, state: tuple[Any, ...]) -> Any:
@@ -364,11 +363,11 @@ class Trial:
             self.is_aside, self.longer, self.interruptions = not compiled, 0, 0
             if not compiled:
                 self.between = calls
-                function.current.step_aside(calls)
+                function.current.step_aside(function, calls)
             elif plain or function.breaks:
-                function.current.enter = entering(self, plain, calls)
+                function.current.lead_to(function, entering(self, plain, calls))
             else:  # a small array costs what is around one graph at most
-                function.current.enter_directly()
+                function.current.lead_to(function, function.dispatch)
 
     @uncounted
     def look_again(self, kind: Any, times: Times, state: tuple[Any, ...]) -> Any:
@@ -380,8 +379,7 @@ class Trial:
             self.is_aside, self.kinds[kind] = False, Times()
         elif not self.longer or took == math.inf:
             with self.function.lock:
-                if self.function.is_current:
-                    self.function.current.step_aside(self.between)
+                self.function.current.step_aside(self.function, self.between)
         return result
 
     def __str__(self) -> str:

@@ -149,8 +149,8 @@ def test_what_is_too_long_steps_aside_for_good(monkeypatch):
     known = compiled_function(compiled)
     compiled(1)
     with npc.config.patch(tiers="measured"):
-        known.current.be(known)
-        known.current.step_aside(1)
+        known.current.be(known, known)
+        known.current.step_aside(known, 1)
         assert compiled.__code__ is known.current.aside
         assert [compiled(k) for k in range(9)] == [sum(range(300)) + k for k in range(9)]
         assert compiled.__code__.co_code == namespace["f"].__code__.co_code

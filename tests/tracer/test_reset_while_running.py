@@ -5,15 +5,18 @@ from __future__ import annotations
 import gc
 import random
 import signal
+import sys
 import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from npcompile.tracer.entry import Current
 from tests.backends import HOST_BACKENDS
 
 X = np.linspace(0.5, 2.0, 7)
@@ -208,6 +211,65 @@ def test_reset_by_another_thread(backend):
     for thread in threads:
         thread.join()
     assert not errors, errors
+
+
+def at_each_line(function, code, act):
+    """Call `function`; before each line of this code, and when it returns, `act()`."""
+
+    def trace(frame, event, argument):
+        if frame.f_code is not code:
+            return None
+        if event in ("line", "return"):
+            act()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+@pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
+def test_calls_in_the_middle_of_a_reset(function, backend):
+    """Wherever the thread that resets is stopped, calls of others end with their answer: at once, or when it goes on."""
+    compiled = npc.compile(function, backend=backend)
+    expected, calls = compiled(X, False), []
+
+    def call():
+        calls.append(pool.submit(compiled, X, False))
+        wait(calls[-1:], 0.02)
+
+    with ThreadPoolExecutor(32) as pool:
+        at_each_line(npc.reset, Current.be.__code__, call)
+        assert len(calls) > 5
+        for each in calls:
+            assert_equal(each.result(), expected)
+
+
+@pytest.mark.parametrize("act", (npc.reset, lambda: None), ids=("reset", "nothing"))
+def test_a_reset_in_the_middle_of_another(act):
+    """As a handler of signals may: what is entered and what is asked of it belong together afterwards."""
+    compiled = npc.compile(resets, backend="eager")
+    expected = compiled(X, False)
+    known, done = compiled_function(compiled), []
+
+    def once():
+        if len(done) == stop:
+            act()
+        done.append(None)
+
+    for stop in range(20):
+        done.clear()
+        at_each_line(npc.reset, Current.be.__code__, once)
+        assert compiled_function(compiled) is not known
+        known = compiled_function(compiled)
+        assert not known.points
+        assert_equal(compiled(X, False), expected)
+        assert known.graphs
+        assert known.current.enter == known.entered
 
 
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
