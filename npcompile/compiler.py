@@ -120,7 +120,7 @@ def compile(
         bits in everything, on the CPU alone: functions and products are computed by NumPy's own code, between and in kernels
         (docs/accuracy.md). "fast" allows generated Triton the hardware's division, roots and exponentials of float32 and
         float16, subnormal numbers taken for zero, and products and sums rounded at once. What that costs is in
-        docs/architecture.md. It changes nothing on the CPU. None: what `config.accuracy` says.
+        docs/architecture/devices.md. It changes nothing on the CPU. None: what `config.accuracy` says.
 
     Raises
     ------

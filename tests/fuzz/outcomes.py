@@ -114,7 +114,7 @@ def same_outcome(ours: Outcome, theirs: Outcome, program: Program, on_device: bo
 
 
 def is_subsequence(some: list[Any], all: list[Any]) -> bool:
-    """What is computed and never used does not warn: see the known differences in docs/architecture.md."""
+    """What is computed and never used does not warn: see the known differences in docs/architecture/errors.md."""
     rest = iter(all)
     return not any(item not in rest for item in some)  # `in` consumes the iterator
 
@@ -206,7 +206,7 @@ class Comparison:
 
     def same_value(self, ours: Any, theirs: Any) -> None:
         if isinstance(theirs, str) and (theirs == "UnboundLocalError" or "cannot access" in theirs):
-            return  # a closure's variable without a value: see the known differences in docs/architecture.md
+            return  # a closure's variable without a value: see the known differences in docs/architecture/errors.md
         if isinstance(theirs, str):
             ours, theirs = (re.sub(r"0x[0-9a-fA-F]+", "0x", text) for text in (ours, theirs))  # where an object is
         is_rounded = not self.program.is_exact or (self.rounds and not is_dyadic(theirs))

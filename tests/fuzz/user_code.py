@@ -309,7 +309,7 @@ class Model:
 
 
 def kind_of(error: type[BaseException] | None) -> str:
-    """A local without a value is a NameError of one kind or the other: see the known differences in docs/architecture.md."""
+    """A local without a value is a NameError of one kind or the other: see docs/architecture/errors.md."""
     return "" if error is None else "NameError" if issubclass(error, NameError) else error.__name__
 
 
