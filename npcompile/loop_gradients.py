@@ -1,4 +1,4 @@
-"""Derivatives of functions with loops over numbers: the function and its derivative are one native program (docs/loop-ir.md).
+"""Derivatives of functions with loops over numbers: one program for both (docs/architecture/loop-ir-passes.md).
 
 A program is for arguments of some types, and while the names that the function reads stand for what they stood for. What no
 program is for, and what one has left, has no result here: the caller takes the way that all functions can go.

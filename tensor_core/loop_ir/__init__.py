@@ -1,1 +1,1 @@
-"""The loop IR: typed programs with loops, arrays as values, and side exits. docs/loop-ir.md describes it."""
+"""The loop IR: typed programs with loops, arrays as values, and side exits. docs/architecture/loop-ir.md describes it."""

@@ -55,7 +55,7 @@ def stage_of(program: Program) -> Stage:
 
 
 def verify(program: Program) -> None:
-    """Raises Invalid, which names the rule, where a program breaks one of docs/loop-ir.md's rules."""
+    """Raises Invalid, which names the rule, where a program breaks one of docs/architecture/loop-ir.md's rules."""
     verifier = Verifier(program)
     if program.policy is Policy.ABORT:
         verifier.parallel = ABORTING

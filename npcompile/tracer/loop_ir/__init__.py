@@ -1,1 +1,1 @@
-"""From bytecode to loop IR: Python's meaning, inputs, and the states in which Python goes on. docs/loop-ir.md describes it."""
+"""From bytecode to loop IR: Python's meaning, inputs, and where Python goes on. docs/architecture/loop-ir.md describes it."""
