@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,25 @@ def ended_text(iterator: Iterator) -> str:
             return "iter(set())"
         case _:
             return "iter(())"
+
+
+def maker_of(items: set[Any]) -> tuple[Callable[[Any], set[Any]], Any] | None:
+    """A function and its argument that make an equal set with the same order and table, if there are such ones.
+
+    The order is that of the table, whose length the set's history has a part in.
+    """
+    makers: tuple[Callable[[Any], set[Any]], ...] = (set.copy, set)
+    for make, given in zip(makers, (items.copy(), (*items,))):
+        again = make(given)
+        if [*again] == [*items] and again.__sizeof__() == items.__sizeof__():
+            return make, given
+    return None
+
+
+def changed_set(items: set[Any], changes: tuple[tuple[str, tuple[Any, ...]], ...]) -> set[Any]:
+    for method, given in changes:
+        getattr(items, method)(*given)
+    return items
 
 
 def iterator_after(items: Any, count: int) -> Any:

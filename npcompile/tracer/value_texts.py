@@ -26,12 +26,14 @@ from npcompile.tracer.on_host import flags_of
 from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.class_attributes import is_hidden
 from npcompile.tracer.rebuilding import (
+    changed_set,
     ended_generator,
     ended_text,
     fill_object,
     iterator_after,
     iterator_at,
     make_function,
+    maker_of,
     reversed_at,
 )
 from npcompile.tracer.values import (
@@ -132,8 +134,7 @@ class ValueTexts:
                     self.lines.append(f"{fill}({name}, {{{items}}}{f', {hidden}' if hidden else ''})")
                 return name
             case SetValue():
-                known = self.name_constant(value.items.copy())
-                return self.variable(value, f"{known}.copy()") if value.kind is set else known
+                return self.set_text(value)
             case DictView():
                 return self.variable(value, f"{self.text(value.owner)}.{value.kind}()")
             case Text() | Comparison():
@@ -277,6 +278,18 @@ class ValueTexts:
         if value.kind is not list:
             return self.variable(value, f"{self.name_constant(value.kind)}({', '.join(items)})")
         return self.variable(value, f"[{', '.join(items)}]")
+
+    def set_text(self, value: SetValue) -> str:
+        if isinstance(value.items, frozenset):
+            return self.name_constant(value.items)
+        made = value.maker or maker_of(value.items)
+        if made is None:
+            raise Decline("a set in whose order there is more than its members")
+        make, given = map(self.name_constant, made)
+        text = f"{make}({given})"
+        if value.changes:
+            text = f"{self.name_constant(changed_set)}({text}, {self.name_constant((*value.changes,))})"
+        return self.variable(value, text)
 
     def iterator_text(self, iterator: Iterator) -> str:
         k = iterator.position

@@ -168,6 +168,8 @@ class SetValue:
     items: set[Any] | frozenset[Any]
     source: Source | None = None
     resizes: int = 0  # how often the program has changed it
+    maker: tuple[Callable[[Any], set[Any]], Any] | None = None  # a function and its argument that make it, before its changes
+    changes: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)  # of one made here: methods and their arguments
 
     @property
     def kind(self) -> type:

@@ -207,7 +207,7 @@ class Wrapping(Assumptions):
             return self._owner(source, x, self._wrap_sequence)
         if kind is dict and all(type(k) in KEY_TYPES for k in x):
             return self._owner(source, x, self._wrap_dict)
-        is_set = kind in (set, frozenset) and len(x) <= LONGEST
+        is_set = kind in (set, frozenset) and len(x) <= LONGEST and [*x] == [*x.copy()]
         if is_set and all(type(k) in KEY_TYPES for k in x) and not self._changes(source, x):
             return self._owner(source, x, self._wrap_set)
         if kind is slice:

@@ -6,7 +6,7 @@ from typing import Any
 
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.python import forward, operators
+from npcompile.tracer.python import containers, forward, operators
 from npcompile.tracer.python.operators import plain
 from npcompile.tracer.values import Constant, DictView, Mapping, RangeValue, Sequence, SetValue
 
@@ -19,16 +19,17 @@ def set_operator(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
             return Mapping({**left.items, **right.items})
         case (SetValue() | DictView(), SetValue() | DictView()) if symbol in ("|", "&", "-", "^"):
             found = operators.BINARY[symbol](as_set(capture, left), as_set(capture, right))
-            return SetValue(found)
+            return containers.lift_set(found)
     return NotImplemented
 
 
 def as_set(capture: Capture, value: SetValue | DictView) -> Any:
     if isinstance(value, SetValue):
+        capture.guard_order(value)
         return value.items
     if value.kind != "keys":
         raise Decline(f"a set of {value.kind}()")
-    return set(value.owner.items)
+    return value.owner.items.keys()  # which gives sets in another order than a set of the keys
 
 
 @forward.container_compare.defined

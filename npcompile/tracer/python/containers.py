@@ -18,6 +18,7 @@ from npcompile.tracer.python import calls, effects, forward, iteration, operator
 from npcompile.tracer.python.calls import Arguments, Keywords
 from npcompile.tracer.python.operators import constant_key, lift, plain
 from npcompile.tracer.raising import raises
+from npcompile.tracer.rebuilding import maker_of
 from npcompile.tracer.values import (
     Constant,
     Deque,
@@ -206,11 +207,9 @@ def list_clear(capture: Capture, owner: Any) -> None:
     match owner:
         case Sequence():
             change(capture, owner, "del {0}[:]")
-        case Mapping():
+        case _:
             text = "; ".join(f"del {{0}}[{{{k + 1}}}]" for k in range(len(owner.items)))
             change(capture, owner, text, *map(lift, owner.items))
-        case _:
-            change(capture, owner, "changed_0 = {0}; changed_0 -= changed_0")
     owner.items.clear()
 
 
@@ -328,19 +327,33 @@ SET_QUESTIONS = (
 
 
 def members(capture: Capture, value: Any) -> Any:
-    """A set of the members of something."""
+    """A container of the members of something, from which sets come in the same order as from it."""
     value = capture.realize(value)
     if isinstance(value, SetValue):
+        capture.guard_order(value)
         return value.items
-    return {constant_key(capture, v) for v in iteration.iterate(capture, value)}
+    if isinstance(value, Constant) and isinstance(value.value, frozenset):
+        return value.value
+    found = dict.fromkeys(constant_key(capture, v) for v in iteration.iterate(capture, value))
+    return found if isinstance(value, Mapping) else [*found]
+
+
+def change_members(capture: Capture, owner: SetValue, text: str, values: list[Any], name: str, *given: Any) -> None:
+    """`owner.name(*given)`, which is noted for one made here: a set's order is that of its history."""
+    assert isinstance(owner.items, set)
+    maker = owner.maker or require_known_order(owner.items)
+    change(capture, owner, text, *values)
+    if owner.source is None:
+        owner.maker = maker
+        owner.changes.append((name, tuple(each.copy() if isinstance(each, set) else each for each in given)))
+    getattr(owner.items, name)(*given)
 
 
 def change_set(capture: Capture, owner: SetValue, name: str, given: list[Any]) -> None:
-    others = [set(members(capture, g)) for g in given]
+    others = [members(capture, g) for g in given]
     symbol = next(symbol for symbol, method in SET_CHANGES.items() if method == name)
     statements = ["changed_0 = {0}", *(f"changed_0 {symbol} {{{k + 1}}}" for k in range(len(others)))]
-    change(capture, owner, "; ".join(statements), *(Constant(frozenset(each)) for each in others))
-    getattr(owner.items, name)(*others)
+    change_members(capture, owner, "; ".join(statements), [Constant(frozenset(each)) for each in others], name, *others)
 
 
 def set_method(name: str, capture: Capture, owner: SetValue, *given: Any) -> Any:
@@ -355,16 +368,25 @@ def set_method(name: str, capture: Capture, owner: SetValue, *given: Any) -> Any
         key = key_of(capture, owner, given[0])
         if name == "remove" and key not in owner.items:
             raise raises(KeyError, key)
-        change(capture, owner, f"changed_0 = {{0}}; changed_0 {'|' if name == 'add' else '-'}= {{{{{{1}}}}}}", lift(key))
-        getattr(owner.items, name)(key)
+        text = f"changed_0 = {{0}}; changed_0 {'|' if name == 'add' else '-'}= {{{{{{1}}}}}}"
+        change_members(capture, owner, text, [lift(key)], name, key)
         return Constant(None)
     if name == "clear" and not given:
-        list_clear(capture, owner)
+        change_members(capture, owner, "changed_0 = {0}; changed_0 -= changed_0", [], name)
         return Constant(None)
     raise Decline(f"set.{name}")
 
 
+def require_known_order(items: set[Any]) -> tuple[Callable[[Any], set[Any]], Any]:
+    made = maker_of(items)
+    if made is None:
+        raise Decline("a set in whose order there is more than its members")
+    return made
+
+
 def lift_set(result: Any) -> Any:
+    if isinstance(result, set):
+        require_known_order(result)
     return SetValue(result) if isinstance(result, (set, frozenset)) else Constant(result)
 
 

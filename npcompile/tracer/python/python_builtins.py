@@ -132,7 +132,7 @@ def call_set_type(kind: type, frame: Frame, positional: Arguments, keywords: Key
     no_keywords(kind.__name__, keywords)
     if len(positional) > 1:
         raise Decline(f"{kind.__name__} expected at most 1 argument")
-    return SetValue(kind(containers.members(frame.capture, positional[0]) if positional else ()))
+    return containers.lift_set(kind(containers.members(frame.capture, positional[0]) if positional else ()))
 
 
 BUILTINS |= {kind: functools.partial(call_set_type, kind) for kind in (set, frozenset)}
