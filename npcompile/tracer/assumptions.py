@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from npcompile.tensor_core.guards import (
     Either,
     Equals,
     Guard,
+    HasAttribute,
     Is,
     Keys,
     KeyTypes,
@@ -30,7 +31,7 @@ from npcompile.tensor_core.source import Bound, Literal, Object, Source
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.decisions import Decisions
 from npcompile.tracer.entry import compiled_function
-from npcompile.tracer.values import Comparison, Constant, Opaque, OutsideMapping, SetValue
+from npcompile.tracer.values import Comparison, Constant, Lazy, Opaque, OutsideMapping, SetValue
 
 Seen = dict[tuple[str, Source], list[tuple]]
 MOST_FORMS = 3  # integers (an axis), lengths, keys, functions from outside that programs are made for; for others they end there
@@ -67,6 +68,7 @@ class Assumptions:
     known_object: Callable[[Any], Object]  # an object that is the same in every call, by its name in the generated program
     may_break: bool = True  # not where the user asks for one graph
     is_asked: bool = True  # has the user named the function, and not only its package?
+    attributes: dict[Source, Guard] = field(default_factory=dict)  # those that were read -> that they are there
     texts: set[Source] = field(default_factory=set)  # sources of strings that are inputs here, and may be constants
     symbols: dict[str, Source] = field(default_factory=dict)  # name of a symbolic integer -> its source
     anew: dict[int, tuple[Source, Any]] = field(
@@ -84,6 +86,17 @@ class Assumptions:
 
     def guard(self, guard: Guard) -> None:
         self.builder.env.assume(guard)
+
+    def attribute(self, owner: Source, name: str, value: Any) -> Lazy:
+        """An attribute from outside, which a call may find gone: that is guarded where nothing else is asked of it."""
+        source = owner.attribute(name)
+        self.attributes[source] = HasAttribute(owner, name)
+        return Lazy(source, value)
+
+    def still_there(self, guards: Collection[Guard]) -> list[Guard]:
+        """Guards that attributes are there of which these ask nothing."""
+        asked = {source for guard in guards for source in guard.walk()} if self.attributes else set()
+        return [guard for source, guard in self.attributes.items() if source not in asked and guard not in guards]
 
     def guard_name(self, namespace: dict[str, Any], name: str) -> None:
         """A module's attribute, or a builtin, is what it is now. One that a module makes when asked is assumed so."""

@@ -137,6 +137,7 @@ def variant(
         for source in capture.examples:  # what it calls itself with is smaller: the first such size is one for itself
             point.seen.pop(("sizes of", source), None)
     guards = (*(known := capture.builder.env.guards), *declined(capture.decisions.declined, known))
+    guards += (*capture.still_there(guards),)
     log("guards", lambda: "\n".join(words(guards, point.users_names)))
     asked = tuple(conditions(guards, function.name_constant, function.namespace))
     if repeating is not None:

@@ -237,7 +237,7 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
             return (
                 Constant(found, owner.source.attribute(name)) if isinstance(found, types.ModuleType) else library_constant(found)
             )
-        return Lazy(owner.source.attribute(name), found)
+        return frame.capture.attribute(owner.source, name, found)
     if isinstance(value, np.ufunc) and name in ("identity", "nin", "nout", "nargs", "signature"):
         return Constant(getattr(value, name))
     if isinstance(value, np.ufunc) and name in ("types", "ntypes"):
@@ -258,7 +258,7 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
         if found is _missing:
             raise Decline(f"{type(value).__qualname__} has no attribute {name!r}")
         if isinstance(value, type) and not is_library(value.__module__):
-            return Lazy((owner.source or frame.capture.object_of(value)).attribute(name), found)
+            return frame.capture.attribute(owner.source or frame.capture.object_of(value), name, found)
         return operators.lift(found)
     if isinstance(value, (types.FunctionType, type(np.sum), np.ufunc)) and name in ("__name__", "__qualname__", "__module__"):
         return Constant(getattr(value, name))
@@ -313,7 +313,6 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
     if cls.__getattribute__ is not object.__getattribute__ or isinstance(x, np.ndarray):
         raise Decline(f"attribute {name!r} of an object of type {cls.__qualname__}")
     found = find(cls, name)
-    source = owner.source.attribute(name)
     if acts_as(frame.capture, found, property):
         if found.fget is None:
             raise Decline(f"property {name!r} cannot be read")
@@ -323,12 +322,12 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
         value = getattr(x, name, _missing)
         if value is _missing:
             raise Decline(f"attribute {name!r} has no value")
-        return Lazy(source, value)
+        return frame.capture.attribute(owner.source, name, value)
     if found is not MISSING and hasattr(type(found), "__set__"):
         raise Decline(f"attribute {name!r} is a descriptor")
     own = getattr(x, "__dict__", {})
     if name in own:
-        return Lazy(source, own[name])
+        return frame.capture.attribute(owner.source, name, own[name])
     if isinstance(found, types.FunctionType):
         if hasattr(x, "__dict__"):
             frame.capture.guard(HasKey(owner.source.attribute("__dict__"), Literal(name), False))
@@ -339,7 +338,7 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
         return Constant(found.__func__)
     if found is MISSING or hasattr(type(found), "__get__"):
         raise Decline(f"attribute {name!r} of an object of type {cls.__qualname__}")
-    return Lazy(source, found)
+    return frame.capture.attribute(owner.source, name, found)
 
 
 def load_from_enum(frame: Frame, member: enum.Enum, name: str) -> Any:

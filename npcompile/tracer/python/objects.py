@@ -137,13 +137,13 @@ def own_attribute(capture: Capture, owner: Instance, name: str) -> Any:
     slot = find(type(owner.example), name)
     if name in held and not isinstance(slot, types.MemberDescriptorType):
         guard_own(capture, type(owner.example), owner.source, name)
-        return Lazy(owner.source.attribute(name), held[name])
+        return capture.attribute(owner.source, name, held[name])
     if isinstance(slot, types.MemberDescriptorType):
         if is_asked_for(type(owner.example), slot):
             raise Decline(f"attribute {name!r}, a slot for which __getattr__ may be asked")
         value = getattr(owner.example, name, MISSING)
         if value is not MISSING:
-            return Lazy(owner.source.attribute(name), value)
+            return capture.attribute(owner.source, name, value)
         capture.guard(HasAttribute(owner.source, name, False))
     elif hasattr(owner.example, "__dict__"):
         capture.guard(HasKey(owner.source.attribute("__dict__"), Literal(name), False))
