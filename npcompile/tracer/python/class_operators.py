@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,18 @@ from npcompile.tracer.python import calls, forward, identity, iteration, operato
 from npcompile.tracer.python.calls import Arguments
 from npcompile.tracer.python.class_attributes import MISSING, on_class
 from npcompile.tracer.python.objects import class_of, function_on_class
-from npcompile.tracer.values import Closure, Constant, DictView, Mapping, Method, RangeValue, Sequence, SetValue
+from npcompile.tracer.values import (
+    Closure,
+    Comparison,
+    Constant,
+    DictView,
+    Iterator,
+    Mapping,
+    Method,
+    RangeValue,
+    Sequence,
+    SetValue,
+)
 
 SYMBOLS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
@@ -149,19 +161,27 @@ def truth(capture: Capture, value: Any) -> Any:
         return NotImplemented
     if isinstance(value, Constant) and isinstance(value.value, (int, str)):
         return Constant(bool(value.value))
-    for name in ("__bool__", "__len__"):
-        answer = call_special(capture, value, name)
-        if answer is not NotImplemented:
-            return operators.truth(capture, answer)
-    return Constant(True)
+    if function_on_class(capture, value, "__bool__") is MISSING:
+        known = length(capture, value)
+        return Constant(True) if known is NotImplemented else operators.truth(capture, known)
+    said = capture.realize(call_special(capture, value, "__bool__"))
+    if not isinstance(said, Comparison) and not (isinstance(said, Constant) and isinstance(said.value, bool)):
+        raise Decline("__bool__ gives neither True nor False")
+    return operators.truth(capture, said)
 
 
 @forward.class_length.defined
 def length(capture: Capture, value: Any) -> Any:
-    answer = call_special(capture, value, "__len__")
-    if answer is not NotImplemented and not isinstance(capture.realize(answer), (Dim, Constant)):
-        raise Decline("__len__ gives no integer")
-    return answer
+    if function_on_class(capture, value, "__len__") is MISSING:
+        return NotImplemented
+    found = capture.realize(call_special(capture, value, "__len__"))
+    is_known = isinstance(found, Constant) and isinstance(found.value, int) and found.value <= sys.maxsize
+    if not is_known and not isinstance(found, Dim):
+        raise Decline("__len__ gives no length")
+    match operators.truth(capture, operators.compare(capture, "<", found, Constant(0))):
+        case Constant(False):
+            return Constant(int(found.value)) if isinstance(found, Constant) else found
+    raise Decline("__len__ gives less than 0")
 
 
 @forward.class_contains.defined
@@ -171,8 +191,11 @@ def contains(capture: Capture, container: Any, item: Any) -> Any:
         return operators.truth(capture, answer)
     if class_of(container) is None or function_on_class(capture, container, "__iter__") is MISSING:
         return NotImplemented
-    items = iteration.iterate(capture, container)
-    return Constant(operators.contains(capture, Sequence(tuple, items), item))
+    iterator = iteration.iterator_of(capture, container)
+    if not isinstance(iterator, Iterator):
+        raise Decline("`in` an outside iterator")
+    items = iteration.items_of(capture, iterator)  # none is asked for behind the one that is found
+    return Constant(any(operators.contains(capture, Sequence(tuple, [each]), item) for each in items))
 
 
 @forward.call_function.defined

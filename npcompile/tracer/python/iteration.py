@@ -78,9 +78,12 @@ def iterator_of(capture: Capture, value: Any) -> Any:
         case _:
             found = forward.class_iter(capture, value)
             iterator = found if found is NotImplemented else capture.realize(found)
-            if iterator is NotImplemented or iterator is value:  # the object is its own iterator
+            is_known = isinstance(iterator, Iterator) or (
+                isinstance(iterator, Opaque) and hasattr(type(iterator.example), "__next__")
+            )
+            if not is_known or iterator is value:  # the object is its own iterator, for one
                 raise Decline(f"iteration over {describe(value)}")
-            return iterator_of(capture, iterator)
+            return iterator
 
 
 def over_container(capture: Capture, kind: str, parts: list[Any], resizes: int = 0, start: int = 0) -> Iterator:
