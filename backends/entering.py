@@ -9,6 +9,7 @@ import ctypes
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,8 @@ class Entering:
     `npc_entered(handle)` gives what is in a slot of the object that the weak reference is to; None where another slot of another
     object does not hold False, or something traces. `begin(slots, gettrace, get_tool, *tools)` says which slots they are.
 
-    `npc_fast_path(handle, *state)` asks the same, and then takes the first of the paths in a third slot, the words of FastPaths,
-    whose facts hold for the arguments. It gives the handle where none do.
+    `npc_fast_path(handle, *state)` asks the same, and then takes the steps of the paths in a third slot, the words of FastPaths:
+    the first that is for the arguments gives the result of the call. It gives the handle where none is.
     """
 
     begin: Callable[..., Any] | None = None
@@ -34,22 +35,48 @@ class Entering:
 
 
 ENTERING = Entering()
-MOST_TAKEN = 16  # parameters, and arguments of what a fast path runs, as the runtime has it
+MOST_PARAMETERS, MOST_VALUES, MOST_GIVEN = 16, 64, 32  # of what fast paths take, as the runtime has it
 METH_FASTCALL = 0x80
 
 
-class FastPath(NamedTuple):
-    """One around what is entered: `run` is called with `held` and with the parameters at `places`.
+class Step(IntEnum):
+    """What a fast path does next, as the runtime has it: the operands that follow, and "->" where it gives a value.
 
-    Where there are facts (`likeness.as_array`), only if they hold for the parameters at `asked`. After an error
-    `on_error(error, *state)` goes on; after a result that is a list `on_exit(result, *state)`, unless it begins with OTHERS.
+    An operand is the number of a value, the first after those of the parameters, or the address of an object that stays. Until
+    `RUN` what does not hold, or raises, says that the call is not for this path.
     """
 
-    run: Callable[..., Any]
-    places: tuple[int, ...]  # 1 is the first
-    held: tuple[Any, ...] = ()
-    facts: np.ndarray | None = None
-    asked: tuple[int, ...] = ()
+    LIKE = 0  # count, facts (`likeness.as_array`), objects: do these hold?
+    IS = auto()  # object, object, answer
+    IN = auto()  # object, container, answer
+    HOLDS = auto()  # object, answer: is it true?
+    SIZE = auto()  # array, is it a stride, axis ->
+    TYPE = auto()  # object ->
+    ATTRIBUTE = auto()  # object, name ->
+    ITEM = auto()  # container, key ->
+    PART = auto()  # tuple, place ->
+    UNARY = auto()  # address of a function of C, object ->
+    BINARY = auto()  # the same of two objects ->
+    POWER = auto()  # number, exponent ->
+    COMPARE = auto()  # object, object, how ->
+    CALL = auto()  # callable, count, objects ->
+    TUPLE = auto()  # count, objects ->
+    LIST = auto()  # count, objects ->
+    SET_ATTRIBUTE = auto()  # 3, object, name, value
+    SET_ITEM = auto()  # 3, container, key, value
+    RUN = auto()  # address of a function of C, its `self`, or 0 and a callable; count, objects -> what was compiled is called
+    GIVE = auto()  # object: the result of the call
+    LEAVE = auto()  # the call is entered
+
+
+class FastPath(NamedTuple):
+    """What a variant does, in steps. After an error of `RUN` `on_error(error, *state)` gives the result.
+
+    After a result that is a list `on_exit(result, *state)` does. Where that begins with OTHERS the call is not for this path.
+    """
+
+    words: tuple[int, ...]
+    held: tuple[Any, ...]  # objects whose addresses are among the words
     on_error: Callable[..., Any] | None = None
     on_exit: Callable[..., Any] | None = None
 
@@ -61,9 +88,8 @@ class FastPaths:
         self.enter, self.paths = enter, tuple(paths)
         words = [id(enter), id(self), len(paths)]
         for path in paths:
-            words += native_call(path.run)
-            words += [0 if each is None else id(each) for each in (path.on_error, path.on_exit, path.facts)]
-            words += [len(path.asked), len(path.held), len(path.places), *path.asked, *map(id, path.held), *path.places]
+            following = [0 if each is None else id(each) for each in (path.on_error, path.on_exit)]
+            words += [len(path.words), *following, *path.words]
         self.words = np.array(words, np.int64)  # as the runtime reads them
 
 

@@ -67,7 +67,7 @@ class Emitter(ValueTexts):
             raise BegunIterator(unfinished.made_at)
         fresh: dict[int, Storage] = {}
         seen: set[int] = set()
-        pending = list(values)
+        pending = list(values)[::-1]  # in their order, as a result that is a tuple of arrays has them
         require_unseen(self.capture, pending)
         while pending:
             value = pending.pop()
@@ -87,7 +87,7 @@ class Emitter(ValueTexts):
             elif isinstance(value, Iterator) and not is_as_made(value):
                 raise BegunIterator(value.made_at)
             elif not (isinstance(value, (Sequence, Mapping, SetValue, Cell)) and is_unchanged(value)):
-                pending.extend(children(value))
+                pending.extend([*children(value)][::-1])
         storages = list(fresh.values())
         writes = [(s.original.params["index"], s.node) for s in self.written()]
         nodes = [s.node for s in storages]
@@ -148,13 +148,22 @@ class Emitter(ValueTexts):
             errors.append(FloatingPointSignal if graph.writes else MemoryError)
         return list(dict.fromkeys(errors))
 
+    def asked_before(self, graph: Graph) -> list[str]:
+        """What has to be true before the graph is called, apart from the guards."""
+        if graph.checks and {index for index, _ in graph.writes} - graph.restored:
+            # An error that ends the program may leave these arguments as they were, which is not known afterwards.
+            return [f"not {self.name_constant(may_not_return)}()"]
+        return []
+
+    def arguments_of(self, graph: Graph) -> list[str]:
+        return [*map(str, self.capture.builder.arguments), *graph.symbols]
+
     def call_graph(self, graph: Graph, compiled: CompiledGraph, function: str, native: str, point: str) -> None:
         """Call `compiled.quickest`, by the name `function`.
 
         `native` runs the same part of the program with NumPy: for errors, which it reports. `point` is where the program begins.
         """
-        builder = self.capture.builder
-        arguments = [*map(str, builder.arguments), *graph.symbols]
+        arguments = self.arguments_of(graph)
         measured = [name for name, _ in graph.measured if name not in compiled.counted]
         least = [f"measured_{len(graph.measured)}"] if compiled.counted else []
         results = compiled.targets([*self.storages.values(), *self.saved, *least, *measured])
@@ -163,9 +172,7 @@ class Emitter(ValueTexts):
         expected = self.errors_of(graph)
         has_name = {FloatingPointSignal, *(e for e in expected if e.__module__ == "builtins")}
         errors = [e.__name__ if e in has_name else self.name_constant(e) for e in expected]
-        if graph.checks and {index for index, _ in graph.writes} - graph.restored:
-            # An error that ends the program may leave these arguments as they were, which is not known afterwards.
-            self.lines += [f"if {self.name_constant(may_not_return)}():", f"    return {native}"]
+        self.lines += [line for asked in self.asked_before(graph) for line in (f"if not ({asked}):", f"    return {native}")]
         drawn_again = self.draw(native, bool(errors))
         if errors:
             # It is as if nothing had happened yet: NumPy runs the same part, and reports at the user's line. Not as part of

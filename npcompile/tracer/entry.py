@@ -22,6 +22,7 @@ from npcompile.tensor_core.user_warnings import GENERATED
 from npcompile.tracer.bytecode.aside import taking_an_item
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, hide_frames
+from npcompile.tracer.faults import is_fault
 
 TIMED = 50  # calls that are timed together
 
@@ -228,7 +229,7 @@ def native_question() -> Callable[..., Any] | None:
         current, switch, tools = Current(), Switch(), TOOLS
         current.enter, current.words, switch.is_asked = marks = object(), object(), object()  # type: ignore[assignment]
         slots = np.array([slot_number(switch, marks[2]), *(slot_number(current, mark) for mark in marks[:2])], np.int64)
-        ENTERING.begin(slots, SWITCH, None, False, sys.gettrace, SWITCH.get_tool, *tools)
+        ENTERING.begin(slots, SWITCH, None, False, is_fault, sys.gettrace, SWITCH.get_tool, *tools)
         ENTERING.begin = None
     return ENTERING.npc_entered
 

@@ -50,7 +50,7 @@ MOST_STAND_INS = 64  # for functions that are made anew, each of another code
 ATTEMPT_LIMIT = 100  # decisions of one capture
 # What generated programs call their own variables and what is in their namespace: tests/conftest.py checks that nothing else is.
 OURS = re.compile(
-    r"^([acnstv]\d+|tuple\d+|\w+_\d+|(of|rest)_\w+|found|where|holds|item|hops|cells|kept|iteration|error_state|"
+    r"^([acnstv]\d+|tuple\d+|\w+_\d+|(of|rest)_\w+|found|where|holds|item|hops|cells|kept|iteration|"
     r"G|np|UNBOUND|FloatingPointSignal|drive|is_deep|cannot_hold)$"
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from npcompile.backends.background import NotYet
 from npcompile.backends.eager import compile_eager
-from npcompile.backends.entering import MOST_TAKEN, FastPath, is_native
+from npcompile.backends.entering import FastPath
 from npcompile.backends.errors import CompilerError, CompilerRefused, NoCompiler
 from npcompile.backends.masked import without_compaction
 from npcompile.backends.measured import compile_measured
@@ -28,15 +28,16 @@ from npcompile.tracer.arrays.backward import Backward, BackwardProgram, with_bac
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.compiled import Compiled
-from npcompile.tracer.conditions import NativeQuestion, conditions
-from npcompile.tracer.decisions import Break
+from npcompile.tracer.conditions import conditions
+from npcompile.tracer.decisions import BranchKey, Break
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.ending import Ending, repeated, why_split
+from npcompile.tracer.fast_paths import NoFastPath, Steps
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.point import Point
 from npcompile.tracer.value_words import words
-from npcompile.tracer.variant import GraphBreakError, Variant
+from npcompile.tracer.variant import GraphBreakError, Variant, names_in
 
 
 def simplified(graph: Graph) -> Graph:
@@ -100,7 +101,7 @@ def finish(function: Compiled[Point], point: Point, capture: Capture, frame: Fra
         lines = [*emitter.lines, *following]
         made = variant(function, point, capture, lines, graph, compiled, reason, timings, repeating)
         if isinstance(outcome, Return) and not emitter.saved and not apart:
-            made.fast_path = fast_path_of(function, point, emitter, made, following)
+            made.fast_path = fast_path_of_graph(function, point, emitter, made, following)
         return made
 
     try:
@@ -145,36 +146,32 @@ def variant(
     return Variant(guards, asked, tuple(lines), graph, compiled, reason, timings, tuple(capture.assumed))
 
 
-def fast_path_of(
+def fast_path_of_graph(
     function: Compiled[Point], point: Point, emitter: Emitter, made: Variant, following: Sequence[str]
 ) -> FastPath | None:
-    """The call of a graph that is all that a variant does, with arguments that are parameters; None for other variants."""
+    """All that a variant does with its graph, if nothing else goes on after that; None for other variants."""
     graph, compiled, capture = made.graph, made.compiled, emitter.capture
-    if graph is None or compiled is None or compiled.item is None or not is_native(compiled.item) or not point.is_start:
+    if graph is None or compiled is None or graph.measured or not point.is_start:
         return None
-    if (
-        capture.place is not None
-        or capture.assumed
-        or capture.draws.generators
-        or graph.writes
-        or graph.measured
-        or compiled.counted
-    ):
+    if capture.place is not None or capture.draws.lines or emitter.saved:
         return None
-    names, arguments = point.parameters, [*map(str, capture.builder.arguments), *graph.symbols]
-    results = [f"return {name}" for name in emitter.storages.values()]
-    if [*following] != results or len(results) != 1 or len(names) > MOST_TAKEN or len(arguments) > MOST_TAKEN:
+    try:
+        steps = Steps(point.parameters, function.namespace)
+        steps.ask(map(str, made.conditions))
+        steps.ask(emitter.asked_before(graph))
+        found = steps.run(compiled.quickest, emitter.arguments_of(graph))
+        names = [*emitter.storages.values()]
+        if compiled.item is not None:
+            steps.values[names[0]] = found
+        else:
+            steps.name_parts(found, names)
+        steps.follow(following)
+        return steps.path(on_error=going_on_after(point, tuple(emitter.errors_of(graph)), tuple(capture.assumed)))
+    except NoFastPath:
         return None
-    match made.conditions:
-        case (NativeQuestion(_, facts, sources),) if {*arguments, *(asked := [*map(str, sources)])} <= set(names):
-            on_error = going_on_after(point, tuple(emitter.errors_of(graph)))
-            places, of_facts = (tuple(1 + names.index(name) for name in each) for each in (arguments, asked))
-            return FastPath(compiled.item, places, (), function.namespace[facts], of_facts, on_error)
-        case _:
-            return None
 
 
-def going_on_after(point: Point, expected: tuple[type[Exception], ...]) -> Callable[..., Any]:
+def going_on_after(point: Point, expected: tuple[type[Exception], ...], assumed: tuple[BranchKey, ...]) -> Callable[..., Any]:
     """What goes on after an exception of a graph that was called without the dispatch, as that does."""
 
     @uncounted
@@ -182,7 +179,7 @@ def going_on_after(point: Point, expected: tuple[type[Exception], ...]) -> Calla
         try:
             raise error
         except Exception:
-            if not point.may_run_again(expected):
+            if not point.may_run_again(expected, assumed):
                 raise
         return point.native(*state)
 
@@ -249,7 +246,3 @@ def declined(met: Iterable[Guard], guards: Collection[Guard]) -> list[Guard]:
 def bound_in(guard: Guard) -> list[str]:
     """Variables that it reads, and other guards give their values."""
     return [source.name for source in guard.walk() if isinstance(source, Bound)]
-
-
-def names_in(lines: Iterable[str]) -> set[str]:
-    return set(re.findall(r"\w+", "\n".join(lines)))

@@ -1,4 +1,4 @@
-"""Guards as the Python text that asks them. Nothing reads it back: what is to be known of a guard, its fields say."""
+"""Guards as the Python text that asks them. It is compiled, no more: what is to be known of a guard, its fields say."""
 
 from __future__ import annotations
 

@@ -9,16 +9,17 @@ from functools import partial
 from typing import Any
 
 from npcompile.backends.background import NotYet
-from npcompile.backends.entering import MOST_TAKEN, FastPath, is_native
+from npcompile.backends.entering import FastPath
 from npcompile.backends.registry import CompiledGraph
 from npcompile.logs import log
 from npcompile.tensor_core.source import Object
 from npcompile.tracer.argument_kinds import are_usual
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.compiled import Compiled
+from npcompile.tracer.fast_paths import NoFastPath, Steps
 from npcompile.tracer.point import Point
-from npcompile.tracer.variant import Variant
-from npcompile.tracer.written_loops import RETURNED_FIRST, NotNative, TooLarge
+from npcompile.tracer.variant import Variant, names_in
+from npcompile.tracer.written_loops import NotNative, TooLarge
 from npcompile.tracer.written_loops import Program as LoopProgram
 
 MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
@@ -54,7 +55,7 @@ def native_program(
         log("output_code", lambda: compiled.generated)
         seconds = {"capture": taken, **compiled.seconds}
         made = Variant(program.guards, program.conditions, program.lines, None, compiled, None, seconds)
-        made.fast_path = fast_path_of(function, point, program, compiled)
+        made.fast_path = fast_path_of_loop(function, point, program, compiled)
         return made
 
     def later(state: tuple[Any, ...]) -> Variant:
@@ -75,17 +76,21 @@ def native_program(
         raise
 
 
-def fast_path_of(function: Compiled[Point], point: Point, program: LoopProgram, compiled: CompiledGraph) -> FastPath | None:
+def fast_path_of_loop(function: Compiled[Point], point: Point, program: LoopProgram, compiled: CompiledGraph) -> FastPath | None:
     """The call of a loop that is all that a variant does where it returns; None for other variants."""
-    if program.call is None or program.conditions or not point.is_start or not is_native(compiled.quickest):
+    call, names = program.call, point.parameters
+    given = {name for asked in program.conditions for name in asked.gives()}
+    if call is None or not point.is_start or given & names_in(call.after):
         return None
-    names, (*held, arguments) = point.parameters, (*program.call[:2], program.call[2:])
-    if not set(arguments) <= set(names) or max(len(arguments), len(names)) > MOST_TAKEN:
+    try:
+        steps = Steps(names, function.namespace)
+        steps.ask([*map(str, program.conditions), *call.asked])
+        steps.values["found"] = steps.run(compiled.quickest, call.arguments)
+        steps.follow(["return found"])
+    except NoFastPath:
         return None
     last = f"return {point.native_name}({', '.join(names)})"
-    on_exit = Continuation(function, (*program.lines[RETURNED_FIRST:], last), ("found", *names))
-    places = tuple(1 + names.index(name) for name in arguments)
-    return FastPath(compiled.quickest, places, tuple(function.namespace[name] for name in held), on_exit=on_exit)
+    return steps.path(on_exit=Continuation(function, (*call.after, last), ("found", *names)))
 
 
 @dataclass(eq=False)

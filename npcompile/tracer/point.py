@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import takewhile
 from typing import Any
 
 from npcompile.backends.background import NotYet, blocking, going_on
@@ -29,6 +28,7 @@ from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import UNLESS_IT_HOLDS
 from npcompile.tracer.decisions import BranchKey, Break
 from npcompile.tracer.emit import parameter_name
+from npcompile.tracer.fast_paths import first_paths
 from npcompile.tracer.faults import OF_DATA, is_fault, warn_of_fault
 from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.on_host import Place
@@ -128,8 +128,8 @@ class Point:
         self.source = self.dispatch_of(self.variants)
         text = self.dispatch_by_kind() if self.are_many else self.source
         self.enter = self.function.execute(text, f"point_{self.number}")
-        paths = [path for path in takewhile(bool, (v.fast_path for v in self.variants)) if path is not None]
-        self.fast_paths = FastPaths(self.enter, paths) if paths and not self.are_many else None
+        paths = [] if self.are_many else first_paths(self.parameters, self.function.namespace, self.variants)
+        self.fast_paths = FastPaths(self.enter, paths) if paths else None
         if self.left is not None:
             self.enter = where_it_pays(self.enter, self.left, self.pays)
         self.show()

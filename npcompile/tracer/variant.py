@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from npcompile.backends.entering import FastPath
@@ -68,3 +70,8 @@ class Variant:
     def computes(self) -> bool:
         """Does it run what was compiled, a graph or a loop?"""
         return self.compiled is not None
+
+
+def names_in(lines: Iterable[str]) -> set[str]:
+    """Words of generated text, the variables that it reads among them."""
+    return set(re.findall(r"\w+", "\n".join(lines)))

@@ -23,7 +23,16 @@ class TooLarge(NotNative):
     """With arrays of such sizes."""
 
 
-RETURNED_FIRST = 3  # lines of a Program with `call`: the call, and what returns the result
+RETURN = ("if type(found) is not list:", "    return found")  # lines after a call that may return what the function returns
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCall:
+    """How a program is called, where RETURN follows its first call."""
+
+    asked: tuple[str, ...]  # has to be true before
+    arguments: tuple[str, ...]
+    after: tuple[str, ...]  # lines that go on after these
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,7 @@ class Program:
     unit: Callable[[], Any]  # compiles and loads that: its function and how long it took
     name: str  # that the lines have for this function
     passes: tuple[Pass, ...]
-    call: tuple[str, ...] | None = None  # arguments, where the first lines return the result unless that is a list
+    call: LoopCall | None = None  # where the lines begin so: None where no call returns
 
     def compile(self, namespace: dict[str, Any]) -> CompiledGraph:
         """Raises NotNative, and NotYet where no call may wait for a compiler."""

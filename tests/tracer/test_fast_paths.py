@@ -1,5 +1,6 @@
 """Calls that are one graph, or one loop, are one native call; all others take the long way, with the same answers."""
 
+import signal
 import sys
 import threading
 import warnings
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.entering import MOST_TAKEN, is_native
+from npcompile.backends.entering import ENTERING, MOST_PARAMETERS, is_native
+from npcompile.tracer.entry import Handle
 
 
 def scaled(x, y, factor):
@@ -39,6 +41,12 @@ def taken_from(x, k):
 def takes_fast_path(compiled):
     current = compiled.__npcompile__
     return compiled.__code__ is current.fast_stub and current.fast_paths.enter is current.enter
+
+
+def runs_on_it(compiled, *arguments):
+    """Is a call, which is made here, one of a fast path?"""
+    handle = next(each for each in compiled.__code__.co_consts if type(each) is Handle)
+    return ENTERING.npc_fast_path(handle, *arguments) is not handle
 
 
 def test_a_graph_and_a_loop_take_it():
@@ -147,10 +155,10 @@ def test_reset_and_new_variants_while_others_call():
 
 
 def test_more_parameters_than_it_takes():
-    names = [f"a{k}" for k in range(MOST_TAKEN + 1)]
+    names = [f"a{k}" for k in range(MOST_PARAMETERS + 1)]
     scope = {}
     exec(f"def total({', '.join(names)}):\n    return {' + '.join(names)}\n", scope)
-    f, values = npc.compile(scope["total"]), [np.full(2, float(k)) for k in range(MOST_TAKEN + 1)]
+    f, values = npc.compile(scope["total"]), [np.full(2, float(k)) for k in range(MOST_PARAMETERS + 1)]
     for _ in range(2):
         np.testing.assert_array_equal(f(*values), scope["total"](*values))
     assert not takes_fast_path(f)
@@ -160,7 +168,7 @@ def test_only_functions_that_take_an_array_of_arguments():
     assert not any(is_native(each) for each in (len, np.add, print, lambda: 0, np.dot))
     f = npc.compile(scaled)
     f(np.ones(2), np.ones(2), 2.0)
-    assert all(is_native(path.run) for path in f.__npcompile__.fast_paths.paths)
+    assert f.__npcompile__.fast_paths.paths
 
 
 def test_a_loop_of_other_arguments_is_another_program():
@@ -171,3 +179,196 @@ def test_a_loop_of_other_arguments_is_another_program():
                 ours, theirs = f(x, alpha), smoothed(x, alpha)
                 assert type(ours) is type(theirs)
                 assert ours == theirs
+
+
+FACTOR = 3
+TABLE = np.arange(8.0)
+
+
+def several(x, y):
+    return x + y, x.sum(), x - y
+
+
+def several_otherwise(x, y):
+    low, high = x - y, x + y
+    return high, [low, high], low
+
+
+def named(x):
+    mean = x.mean()
+    return {"mean": mean, "rest": x - mean, "shape": x.shape}
+
+
+def flipped(x):
+    made = x * 2
+    return made[::-1].T, made
+
+
+def of_size(x, n):
+    return np.zeros(n) + x[0] / n
+
+
+def beside_rows(x, y):
+    return np.concatenate([x, y]) * x.shape[0]
+
+
+def of_globals(x):
+    return x * FACTOR + TABLE[0]
+
+
+def moved(x, y, step):
+    x += step * y
+    y *= 0.9**step
+
+
+def noted(x, found):
+    found.append(x.sum())
+    found[0] = x.shape
+    return x * 2
+
+
+def first_of_pairs(x, y):
+    total = 0.0
+    for a, b in zip(x, y):
+        total += a * TABLE[int(b)]
+    return total, len(x)
+
+
+def stepped(u, steps):
+    for _ in range(steps):
+        u = u.copy()
+        u[1:-1] += 0.25 * (u[:-2] - 2 * u[1:-1] + u[2:])
+    return u
+
+
+def same(a, b):
+    if isinstance(a, (tuple, list)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return [*a] == [*b] and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, np.ndarray):
+        is_view = (a.base is None) == (b.base is None)
+        return (
+            type(a) is type(b) and (a.dtype, a.shape, a.strides) == (b.dtype, b.shape, b.strides) and is_view and same_bits(a, b)
+        )
+    return type(a) is type(b) and (a == b or a is b)
+
+
+def same_bits(a, b):
+    return a.tobytes() == b.tobytes()
+
+
+def vectors():
+    return [np.arange(n, dtype=float) for n in (4, 4, 5, 6, 7, 2)]
+
+
+CALLS = {
+    several: [lambda x: (x, x + 1)],
+    several_otherwise: [lambda x: (x, x + 1)],
+    named: [lambda x: (x,)],
+    flipped: [lambda x: (x.reshape(-1, 1),)],
+    of_size: [lambda x: (x, 3), lambda x: (x, 4), lambda x: (x, 1)],
+    beside_rows: [lambda x: (x, x), lambda x: (x, x[1:])],
+    of_globals: [lambda x: (x,)],
+    moved: [lambda x: (x, x + 1, 2), lambda x: (x, x[::-1], 3)],
+    noted: [lambda x: (x, [1])],
+    first_of_pairs: [lambda x: (x, x), lambda x: (x[:1], x)],
+    stepped: [lambda x: (x, 2), lambda x: (x, 0)],
+}
+
+
+@pytest.mark.parametrize("function", CALLS, ids=lambda f: f.__name__)
+def test_what_a_program_does_beside_its_graph_is_on_it(function):
+    f = npc.compile(function)
+    for _ in range(2):
+        for x in vectors():
+            for arguments in CALLS[function]:
+                ours, theirs = arguments(x.copy()), arguments(x.copy())
+                assert same(f(*ours), function(*theirs))
+                assert same([*ours], [*theirs])
+    for x in vectors():
+        assert runs_on_it(f, *CALLS[function][0](x))
+
+
+def test_globals_that_change_or_are_gone(monkeypatch):
+    f, x = npc.compile(of_globals), np.ones(3)
+    for factor in (3, 4, 2.5, 3):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        for _ in range(2):
+            assert same(f(x), of_globals(x))
+        assert runs_on_it(f, x)
+    monkeypatch.delitem(globals(), "FACTOR")
+    with pytest.raises(NameError) as raised:
+        f(x)
+    assert raised.value.__context__ is None
+    assert [frame.name for frame in raised.traceback][1:] == ["of_globals"]
+
+
+def test_arguments_that_are_written_are_as_numpy_leaves_them():
+    f = npc.compile(moved)
+    for step in (1, 2, 3):
+        f(np.ones(3), np.ones(3), step)
+    assert runs_on_it(f, np.ones(3), np.ones(3), 4)
+    for arguments in (
+        lambda x: (x, x, 2),
+        lambda x: (x[1:], x[:-1], 2),
+        lambda x: (x[1:], x[:-1], -400),
+        lambda x: (x, x[:2], 2),
+    ):
+        ours, theirs = (arguments(np.arange(4.0)) for _ in range(2))
+        with np.errstate(all="raise"):
+            for function, given in ((f, ours), (moved, theirs)):
+                try:
+                    function(*given)
+                except (FloatingPointError, OverflowError, ValueError) as error:
+                    assert error.__context__ is None
+        assert same([*ours], [*theirs])
+
+
+def test_an_error_of_what_asks_is_raised_where_a_handler_of_signals_raised_it():
+    """Not taken for the answer of a question, after which the call would go on."""
+
+    class Stopped(Exception):
+        pass
+
+    def stop(*_):
+        signal.signal(signal.SIGINT, lambda *_: None)
+        raise Stopped
+
+    class Key(str):
+        __slots__ = ()
+
+        def __eq__(self, other):
+            signal.raise_signal(signal.SIGINT)
+            return str(self) == other
+
+        __hash__ = str.__hash__
+
+    scope = {"np": np, "__name__": __name__}
+    exec("def scaled_globally(x):\n    return x * SCALE\n", scope)
+    scope[Key("SCALE")] = 2
+    f, x = npc.compile(scope["scaled_globally"]), np.ones(2)
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        for _ in range(3):
+            assert same(f(x), x * 2)
+        assert runs_on_it(f, x)
+        signal.signal(signal.SIGINT, stop)
+        with pytest.raises(Stopped):
+            f(x)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_references_are_given_back():
+    functions = [(several, 1), (named, 1), (of_size, 1), (noted, 1), (of_globals, 1)]
+    for function, _ in functions:
+        f, x = npc.compile(function), np.arange(1000.0)
+        arguments = CALLS[function][0](x)
+        for _ in range(4):
+            f(*arguments)
+        counts = [sys.getrefcount(each) for each in (*arguments, None, FACTOR, "mean", TABLE)]
+        for _ in range(100):
+            f(*arguments)
+        now = [sys.getrefcount(each) for each in (*arguments, None, FACTOR, "mean", TABLE)]
+        assert all(abs(a - b) < 50 for a, b in zip(counts, now)), function

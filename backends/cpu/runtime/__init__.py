@@ -7,7 +7,18 @@ from pathlib import Path
 from npcompile.backends.cpu.c_library import LIBRARY, SYSTEM
 
 FOLDER = Path(__file__).parent
-FILES = ("declarations.c", "errors.c", "processors.c", "threads.c", "arrays.c", "objects.c", "powers.c", "functions.c", "start.c")
+FILES = (
+    "declarations.c",
+    "errors.c",
+    "processors.c",
+    "threads.c",
+    "arrays.c",
+    "objects.c",
+    "entering.c",
+    "powers.c",
+    "functions.c",
+    "start.c",
+)
 
 
 def runtime_source() -> str:

@@ -386,6 +386,16 @@ static int is_state_known(PyObject* states) {
   return 0;
 }
 
+/* is_true_of_state(others, holds) of backends/registry.py. */
+PyObject* npc_is_true_of_state(PyObject* self, PyObject* const* args, int64_t nargs) {
+  const int is_other = is_state_known(args[0]);
+  PyObject* holds = is_other ? 0 : PyObject_Vectorcall(args[1], 0, 0, 0);
+  if (is_other < 0 || (!is_other && !holds)) return 0;
+  const int is_true = holds && PyObject_IsTrue(holds);
+  if (holds) Py_DecRef(holds);
+  return PyLong_FromLongLong(is_true);
+}
+
 /* Are objects as the facts say, which are args[0]? -1 on an error. What it is called with may be anything. */
 static int are_like(PyObject* const* args, int64_t nargs) {
   const int64_t* fact = (const int64_t*)((npc_array*)args[0])->data;
@@ -440,115 +450,4 @@ PyObject* npc_kind_of(PyObject* self, PyObject* const* args, int64_t nargs) {
     kind ^= kind >> 29;
   }
   return PyLong_FromLongLong((long long)(kind >> 4));
-}
-
-/* ---- what calls of compiled functions ask first: backends/entering.py ---- */
-
-#define MOST_TAKEN 16 /* parameters, as entering.py says */
-#define HELD 2 /* objects that come before them at most */
-#define OTHERS (-2) /* backends/loop_ir/exits.py: the program is for other arguments */
-
-static struct {
-  PyObject *switches, *none, *no; /* Python's None and False */
-  int64_t asked, enter, fast_paths; /* slots: of what switches, of what is entered and of the fast paths around that */
-  PyObject* tracers[2];           /* sys.gettrace and sys.monitoring.get_tool, or None */
-  c_function gettrace, get_tool;
-  int64_t tools;
-  PyObject* numbers[8]; /* of tools */
-} entering;
-
-/* begin(slots, switches, None, False, gettrace, get_tool, *tools): `slots` is an array. */
-PyObject* npc_begin_entering(PyObject* self, PyObject* const* args, int64_t nargs) {
-  const int64_t* slots = (const int64_t*)((npc_array*)args[0])->data;
-  for (int64_t k = 1; k < nargs; k++) Py_IncRef(args[k]);
-  entering.switches = args[1], entering.none = args[2], entering.no = args[3];
-  entering.asked = slots[0], entering.enter = slots[1], entering.fast_paths = slots[2];
-  entering.tracers[0] = args[4], entering.tracers[1] = args[5];
-  if (!(entering.gettrace = PyCFunction_GetFunction(args[4]))) return 0;
-  if ((entering.tools = least(nargs - 6, 8)) && !(entering.get_tool = PyCFunction_GetFunction(args[5]))) return 0;
-  for (int64_t k = 0; k < entering.tools; k++) entering.numbers[k] = args[6 + k];
-  return PyBool_FromLong(1);
-}
-
-/* Does Python say something else than None? An error, too, is for the one who asks the long way. */
-static int gives_something(c_function ask, PyObject* asked, PyObject* argument) {
-  PyObject* given = ask(PyCFunction_GetSelf(asked), argument);
-  if (given) Py_DecRef(given);
-  else PyErr_Clear();
-  return given != entering.none;
-}
-
-/* What an entry enters, to which args[0] is a weak reference: 0 where calls may have to run as they are, or it is gone. */
-static PyObject* const* current_of(PyObject* handle) {
-  int is_asked = ((PyObject**)entering.switches)[entering.asked] != entering.no;
-  is_asked = is_asked || gives_something(entering.gettrace, entering.tracers[0], 0);
-  for (int64_t k = 0; k < entering.tools && !is_asked; k++)
-    is_asked = gives_something(entering.get_tool, entering.tracers[1], entering.numbers[k]);
-  PyObject* current = ((weak_reference*)handle)->object;
-  const int is_there = current != entering.none && ((npc_array*)current)->ob_refcnt > 0;
-  return is_asked || !is_there ? 0 : (PyObject* const*)current;
-}
-
-PyObject* npc_entered(PyObject* self, PyObject* const* args, int64_t nargs) {
-  PyObject* const* current = current_of(args[0]);
-  PyObject* enter = current ? current[entering.enter] : 0;
-  if (!enter) enter = entering.none;
-  Py_IncRef(enter);
-  return enter;
-}
-
-/* A fast path around what is entered, as entering.py writes it. */
-typedef struct {
-  fast_function run;
-  PyObject *self, *on_error, *on_exit, *facts; /* the last three or 0 */
-  int64_t asked, held, n, words[];         /* places in args that the facts are of, objects, places in args */
-} fast_path;
-
-/* Its result; 0 without an error where it is for other arguments. */
-static PyObject* run_fast_path(const fast_path* path, PyObject* const* args, int64_t nargs) {
-  PyObject *given[HELD + MOST_TAKEN] = {path->facts}, **filled = given;
-  const int64_t* word = path->words;
-  for (int64_t k = 0; k < path->asked; k++) given[1 + k] = args[*word++];
-  const int holds = !path->facts || are_like(given, 1 + path->asked);
-  if (holds < 0 && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear(); /* the long way asks again */
-  if (holds <= 0) return 0;
-  for (int64_t k = 0; k < path->held; k++) *filled++ = (PyObject*)(uintptr_t)*word++;
-  for (int64_t k = 0; k < path->n; k++) *filled++ = args[*word++];
-  PyObject* result = path->run(path->self, given, filled - given);
-  const int goes_on = path->on_exit && result && ((npc_array*)result)->ob_type == &PyList_Type;
-  PyObject* next = goes_on ? path->on_exit : result ? 0 : path->on_error;
-  if (!next) return result;
-  if (goes_on && PyLong_AsLongLong(PyList_GetItem(result, 0)) == OTHERS) {
-    Py_DecRef(result);
-    return 0;
-  }
-  PyObject* state[1 + MOST_TAKEN];
-  for (int64_t k = 1; k < nargs; k++) state[k] = args[k];
-  PyObject* first = state[0] = result ? result : caught();
-  result = PyObject_Vectorcall(next, state, nargs, 0);
-  Py_DecRef(first);
-  return result;
-}
-
-/* fast_path(handle, *state): the result of a call by the first path whose facts hold, else the handle: then the call is entered. */
-PyObject* npc_fast_path(PyObject* self, PyObject* const* args, int64_t nargs) {
-  PyObject* const* current = current_of(args[0]);
-  const npc_array* words = current ? (npc_array*)current[entering.fast_paths] : 0;
-  const int64_t* word = words && (PyObject*)words != entering.none ? (const int64_t*)words->data : 0;
-  if (word && (PyObject*)(uintptr_t)word[0] == current[entering.enter]) {
-    PyObject *keeper = (PyObject*)(uintptr_t)word[1], *result = 0;
-    const int64_t count = word[2];
-    int is_failed = 0;
-    Py_IncRef(keeper); /* what runs may be replaced meanwhile, and these words with it */
-    word += 3;
-    for (int64_t k = 0; k < count && !result && !is_failed; k++) {
-      const fast_path* path = (const fast_path*)word;
-      is_failed = !(result = run_fast_path(path, args, nargs)) && error();
-      word = path->words + path->asked + path->held + path->n;
-    }
-    Py_DecRef(keeper);
-    if (result || is_failed) return result;
-  }
-  Py_IncRef(args[0]);
-  return args[0];
 }

@@ -30,6 +30,7 @@ from npcompile.tracer.loop_ir.front_end import trace
 from npcompile.tracer.loop_ir.resume import live
 from npcompile.tracer.loop_ir.sources import Same
 from npcompile.tracer.values import Lazy
+from npcompile.tracer.written_loops import RETURN, LoopCall
 from npcompile.tracer.written_loops import Program as WrittenProgram
 
 NOTHING = Object("None")
@@ -84,7 +85,7 @@ class WholeFunction:
         left = tuple(each for each in asked if not isinstance(each, NativeQuestion))
         guards, lines = (*of_arguments, *of_names), tuple(self.lines(facts))
         usual = function.name_constant(IGNORES_UNDERFLOW.known, "usual_")
-        call = (facts, usual, *point.parameters) if self.returns else None
+        call = LoopCall((), (facts, usual, *point.parameters), lines[1 + len(RETURN) :]) if self.returns else None
         return WrittenProgram(guards, left, lines, self.native.source, self.native.unit, self.name, said_of(self.ran), call)
 
     # --- the call, and what follows
@@ -115,7 +116,7 @@ class WholeFunction:
         given = [facts, states, *self.ending.point.parameters]
         yield f"found = {self.name}({', '.join(given)})"
         if self.returns:
-            yield from ("if type(found) is not list:", "    return found")
+            yield from RETURN
             yield from (f"if found[0] == {GIVEN}:", "    return found[1]")
 
     @property

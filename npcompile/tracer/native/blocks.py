@@ -50,7 +50,6 @@ from npcompile.tracer.native.states import (
 
 MOST_BLOCKS = 200
 TEMPORARY = re.compile(r"t\d+")  # C variables of a block
-ERROR_STATE = "error_state"  # variable of the calling Python program: what NumPy does about floating-point errors
 
 
 Meaning = Callable[["Blocks", Instruction, Callable[[], str]], "int | None"]

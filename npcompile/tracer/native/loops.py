@@ -25,7 +25,7 @@ from npcompile.tracer.beginning import real_cells
 from npcompile.tracer.conditions import Asked, NativeQuestion, conditions
 from npcompile.tracer.ending import Ending
 from npcompile.tracer.native import arrays, outside
-from npcompile.tracer.native.blocks import ERROR_STATE, Blocks
+from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.innermost import write_strip
 from npcompile.tracer.native.kinds import (
     CellOf,
@@ -48,7 +48,7 @@ from npcompile.tracer.native.states import Exit, State, is_attribute, shared_tup
 from npcompile.tracer.point import Point
 from npcompile.tracer.rebuilding import advance_range, advance_walk, rest_of_range, walked_array
 from npcompile.tracer.values import NULL, Cell, Lazy
-from npcompile.tracer.written_loops import NotNative, Program, TooLarge
+from npcompile.tracer.written_loops import RETURN, LoopCall, NotNative, Program, TooLarge
 
 SIZE = re.compile(r"\b(a\d+)_n(\d+)\b")  # of an axis of an array that is given
 RANGE_ITERATOR: type = type(iter(range(0)))
@@ -308,7 +308,7 @@ class NativeLoop:
         native = f"{self.point.native_name}({', '.join(self.point.parameters)})"
         made, arguments = blocks.code.statements, [*map(str, (*blocks.arrays, *blocks.inputs, *blocks.objects))]
         # Underflow is the one error that the program does not notice.
-        known, asked = name(IGNORES_UNDERFLOW.known, "usual_"), name(IGNORES_UNDERFLOW.holds)
+        known, ignores = name(IGNORES_UNDERFLOW.known, "usual_"), name(IGNORES_UNDERFLOW.holds)
         (facts, left), loop = self.asked(), f"loop_{next(self.function.numbers)}"
 
         def lines_of_call(states: str) -> list[str]:
@@ -318,15 +318,13 @@ class NativeLoop:
                 # before the attributes are set.
                 lines = [f"[found] = {name(starmap)}({loop}, (({given}),))"]
             else:
-                lines = [f"found = {loop}({given})", *["if type(found) is not list:", "    return found"] * blocks.returns]
+                lines = [f"found = {loop}({given})", *RETURN * blocks.returns]
             may_be_given = blocks.returns_list or sets_attributes and blocks.returns
             return lines + [f"if found[0] == {GIVEN}:", "    return found[1]"] * may_be_given
 
-        lines = [f"{ERROR_STATE} = {name(_present_state)}()"] * any(ERROR_STATE in text for text in arguments)
-        if made is not None and made.writes_before_it_knows:
-            lines += [f"if {name(may_not_return)}():", f"    return {native}"]
-        call = (facts, known, *arguments) if blocks.returns and not sets_attributes and not lines else None
-        lines += [*lines_of_call(known), f"if found[0] == {UNUSUAL}:", f"    if not {asked}():", f"        return {native}"]
+        asked = [f"not {name(may_not_return)}()"] * (made is not None and made.writes_before_it_knows)
+        before = [line for each in asked for line in (f"if not ({each}):", f"    return {native}")]
+        lines = [*lines_of_call(known), f"if found[0] == {UNUSUAL}:", f"    if not {ignores}():", f"        return {native}"]
         lines += [f"    {line}" for line in lines_of_call(f"[{name(_present_state)}()]")]
         point = name(self.point, "point_")
         lines += ["where = found[0]", f"{point}.entered += 1", f"{point}.iterations += found[-1]"]
@@ -334,10 +332,13 @@ class NativeLoop:
             lines += [f"if where == {k}:", *(f"    {line}" for line in self.leave(exit))]
         # Memory that no element can be read from where it is, or not be written to. Else it is nothing for this program.
         lines += [f"if where == {UNFIT}:", f"    return {native}"]
+        call = None
+        if blocks.returns and not sets_attributes:
+            call = LoopCall(tuple(asked), (facts, known, *arguments), tuple(lines[1 + len(RETURN) :]))
         return Program(
             tuple(self.guards),
             left,
-            tuple(lines),
+            (*before, *lines),
             source,
             partial(load, source, blocks.code.dtypes),
             loop,

@@ -20,10 +20,10 @@ from npcompile.backends.cpu.loops.nest_statements import Carried, Chosen, Loop, 
 from npcompile.backends.cpu.loops.nests import known_product
 from npcompile.backends.cpu.loops.pointwise_loops import FEWEST, written
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
-from npcompile.backends.registry import ErrorStates
-from npcompile.tensor_core.source import Written
+from npcompile.backends.registry import STATE, ErrorStates
+from npcompile.tensor_core.source import Call
 from npcompile.tracer.native import arrays
-from npcompile.tracer.native.blocks import ERROR_STATE, Blocks, Left
+from npcompile.tracer.native.blocks import Blocks, Left
 from npcompile.tracer.native.instructions import advance, next_item
 from npcompile.tracer.native.kinds import Elements, Formula, Scalar, Slice, Steps, Walk
 from npcompile.tracer.native.states import NoProgram, State, has_known_steps, number_of_items
@@ -471,8 +471,7 @@ def may_overlap(writes: Iterable[str], roots: Mapping[str, bool]) -> list[tuple[
 
 def ignores_errors(b: Blocks) -> str:
     """The number that says whether NumPy ignores floating-point errors."""
-    others, ignores = b.object_of(IGNORES_ERRORS.others), b.object_of(_IGNORES_ERRORS)
-    asked = Written(f"+({ERROR_STATE} not in {others} and {ignores}())")
+    asked = Call(b.object_of(STATE).attribute("is_true"), b.object_of(IGNORES_ERRORS.others), b.object_of(_IGNORES_ERRORS))
     if asked not in b.inputs:
         b.inputs.append(asked)
         b.code.number("int")
