@@ -51,7 +51,7 @@ class Steps:
         self.count = 1 + len(parameters)
         self.scope = scope
         self.words: list[int] = []
-        self.held: list[Any] = []
+        self.held: list[Any] = [scope]  # and with it what has a name there: classes that nothing else holds are seen to be gone
         self.has_run = False
 
     def path(self, **goes_on: Any) -> FastPath:
@@ -212,7 +212,7 @@ class Steps:
         if name in self.values:
             return self.values[name]
         if name in self.scope:
-            return self.held_at(self.scope[name])
+            return id(self.scope[name])
         if hasattr(builtins, name):
             return self.held_at(getattr(builtins, name))
         raise NoFastPath(name)

@@ -14,6 +14,7 @@ FILES = (
     "threads.c",
     "arrays.c",
     "objects.c",
+    "likeness.c",
     "entering.c",
     "powers.c",
     "functions.c",

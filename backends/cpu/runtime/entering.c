@@ -1,10 +1,5 @@
-/* What calls of compiled functions ask first, and the calls that are one native call: backends/entering.py. */
+/* What calls of compiled functions ask first, and the calls that are one native call: backends/entering.py. Quick as likeness.c. */
 
-/* Unlike the other files, all of this one runs in each call. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("O2")
-#endif
 
 #define MOST_PARAMETERS 16 /* as entering.py says, like the next two */
 #define MOST_VALUES 64     /* the handle, parameters, and what steps give */
@@ -205,7 +200,7 @@ static int run_compiled(struct progress* at, const fast_path* path, PyObject* co
   PyObject* const owner = (PyObject*)address(at);             /* of it, else what is called */
   const int64_t n = operands(at, given);
   PyObject* made = function ? function(owner, given, n) : PyObject_Vectorcall(owner, given, n, 0);
-  const int goes_on = path->on_exit && made && type_of(made) == &PyList_Type;
+  const int goes_on = path->on_exit && made && ((npc_array*)made)->ob_type == &PyList_Type;
   PyObject* next = goes_on ? path->on_exit : made ? 0 : path->on_error;
   if (!next) return add_value(at, made);
   if (goes_on && PyLong_AsLongLong(PyList_GetItem(made, 0)) == OTHERS) {
@@ -241,7 +236,7 @@ static PyObject* run_fast_path(const fast_path* path, PyObject* const* args, int
   for (int64_t k = 0; k < nargs; k++) at.values[k] = args[k];
   while (goes_on > 0 && !result) {
     const enum step step = (enum step)*at.word++;
-    if (step == GIVE) result = new_reference(operand(&at));
+    if (step == GIVE) result = *at.word == at.count - 1 ? at.values[--at.count] : new_reference(operand(&at));
     else if (step == LEAVE) result = new_reference(args[0]);
     else if (step != RUN) goes_on = take_step(&at, step);
     else goes_on = run_compiled(&at, path, args, nargs, &result), has_run = 1;
