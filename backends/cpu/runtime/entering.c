@@ -10,8 +10,8 @@ static struct {
   PyObject *switches, *none, *no;   /* Python's None and False */
   PyObject* is_fault;               /* npcompile/tracer/faults.py */
   int64_t asked, enter, fast_paths; /* slots: of what switches, of what is entered and of the fast paths around that */
-  PyObject* tracers[2];             /* sys.gettrace and sys.monitoring.get_tool, or None */
-  c_function gettrace, get_tool;
+  c_function gettrace, get_tool;    /* of sys and sys.monitoring, the second where there are tools */
+  PyObject* owners[2];              /* what these take as `self` */
   int64_t tools;
   PyObject* numbers[8]; /* of tools */
 } entering;
@@ -22,16 +22,16 @@ PyObject* npc_begin_entering(PyObject* self, PyObject* const* args, int64_t narg
   for (int64_t k = 1; k < nargs; k++) Py_IncRef(args[k]);
   entering.switches = args[1], entering.none = args[2], entering.no = args[3], entering.is_fault = args[4];
   entering.asked = slots[0], entering.enter = slots[1], entering.fast_paths = slots[2];
-  entering.tracers[0] = args[5], entering.tracers[1] = args[6];
   if (!(entering.gettrace = PyCFunction_GetFunction(args[5]))) return 0;
   if ((entering.tools = least(nargs - 7, 8)) && !(entering.get_tool = PyCFunction_GetFunction(args[6]))) return 0;
+  entering.owners[0] = PyCFunction_GetSelf(args[5]), entering.owners[1] = entering.tools ? PyCFunction_GetSelf(args[6]) : 0;
   for (int64_t k = 0; k < entering.tools; k++) entering.numbers[k] = args[7 + k];
   return PyBool_FromLong(1);
 }
 
 /* Does Python say something else than None? An error, too, is for the one who asks the long way. */
-static int gives_something(c_function ask, PyObject* asked, PyObject* argument) {
-  PyObject* given = ask(PyCFunction_GetSelf(asked), argument);
+static int gives_something(c_function ask, PyObject* owner, PyObject* argument) {
+  PyObject* given = ask(owner, argument);
   if (given) Py_DecRef(given);
   else PyErr_Clear();
   return given != entering.none;
@@ -40,9 +40,9 @@ static int gives_something(c_function ask, PyObject* asked, PyObject* argument) 
 /* What an entry enters, to which args[0] is a weak reference: 0 where calls may have to run as they are, or it is gone. */
 static PyObject* const* current_of(PyObject* handle) {
   int is_asked = ((PyObject**)entering.switches)[entering.asked] != entering.no;
-  is_asked = is_asked || gives_something(entering.gettrace, entering.tracers[0], 0);
+  is_asked = is_asked || gives_something(entering.gettrace, entering.owners[0], 0);
   for (int64_t k = 0; k < entering.tools && !is_asked; k++)
-    is_asked = gives_something(entering.get_tool, entering.tracers[1], entering.numbers[k]);
+    is_asked = gives_something(entering.get_tool, entering.owners[1], entering.numbers[k]);
   PyObject* current = ((weak_reference*)handle)->object;
   const int is_there = current != entering.none && ((npc_array*)current)->ob_refcnt > 0;
   return is_asked || !is_there ? 0 : (PyObject* const*)current;
