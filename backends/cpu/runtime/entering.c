@@ -1,5 +1,4 @@
-/* What calls of compiled functions ask first, and the calls that are one native call: backends/entering.py. Quick as likeness.c. */
-
+/* What calls of compiled functions ask first, and the calls that are one native call: backends/entering.py. */
 
 #define MOST_PARAMETERS 16 /* as entering.py says, like the next two */
 #define MOST_VALUES 64     /* the handle, parameters, and what steps give */
@@ -268,7 +267,3 @@ PyObject* npc_fast_path(PyObject* self, PyObject* const* args, int64_t nargs) {
   Py_IncRef(args[0]);
   return args[0];
 }
-
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC pop_options
-#endif

@@ -1,9 +1,4 @@
-/* What guards ask of objects and names: backends/likeness.py. Unlike the files before, this one and the next run in each call. */
-
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("O2")
-#endif
+/* What guards ask of objects and names: backends/likeness.py. */
 
 /* The facts are those of backends/likeness.py: how many names and owners, then the owners with their versions. */
 enum { NAMES, OWNERS, VERSIONS };
