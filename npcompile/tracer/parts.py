@@ -21,14 +21,15 @@ ASKED = 1e-6  # seconds, about, that it takes to ask whether a Point is left to 
 
 
 def kind_of(state: tuple[Any, ...]) -> Any:
-    """The types of values, and about how many elements they have together: powers of 4, of which the lowest are one."""
-    size = 0
+    """The types of values, about how many elements they have (powers of 4, of which the lowest are one), and the dtypes."""
+    size, dtypes = 0, []
     for value in state:
         if type(value) is np.ndarray:
             size += value.size
+            dtypes.append(value.dtype)
         elif type(value) is list:
             size += len(value)
-    return (*map(type, state),), max(size.bit_length() + 1 >> 1, 3)
+    return (*map(type, state),), max(size.bit_length() + 1 >> 1, 3), *dtypes
 
 
 def middle(times: list[float]) -> float:

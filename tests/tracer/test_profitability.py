@@ -165,22 +165,29 @@ def test_longer_calls_are_measured_anew(monkeypatch):
     assert COMPILED in clock.ways
 
 
-def test_kinds_of_arguments_have_verdicts_of_their_own(monkeypatch):
-    Clock(monkeypatch, lambda state, is_plain: 1e-6 * (10 if is_plain == (state[0].size > 100) else 1))
+@pytest.mark.parametrize(
+    ("plain", "compiled"),
+    (
+        (np.arange(5.0), np.arange(5000.0)),
+        *((np.arange(5000).astype(dtype), np.arange(5000.0)) for dtype in ("object", "float16", "complex128")),
+    ),
+    ids=("size", "object", "float16", "complex128"),
+)
+def test_kinds_of_arguments_have_verdicts_of_their_own(monkeypatch, plain, compiled):
+    Clock(monkeypatch, lambda state, is_plain: 1e-6 * (1 if is_plain == (state[0] is plain) else 10))
 
     @npc.compile
     def doubled(x):
         return x + x
 
-    small, large = np.arange(5.0), np.arange(5000.0)
     for _ in range(CALLS):
-        doubled(small)
+        doubled(plain)
     for _ in range(FEWEST + CALLS + FORGOTTEN):
-        doubled(large)
+        doubled(compiled)
     trial = compiled_function(doubled).trial
     assert {times.verdict for times in trial.kinds.values()} == {COMPILED, PLAIN}
-    assert doubled(small).tolist() == [0, 2, 4, 6, 8]
-    assert np.array_equal(doubled(large), large + large)
+    for x in (plain, compiled):
+        assert np.array_equal(doubled(x), x + x)
 
 
 def test_types_tell_the_way(monkeypatch):
