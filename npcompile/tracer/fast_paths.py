@@ -12,6 +12,7 @@ import ctypes
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
+from types import BuiltinMethodType, MethodType
 from typing import Any
 
 from npcompile.backends.entering import (
@@ -211,8 +212,9 @@ class Steps:
             self.values[name] = self.value_of(Step.PART, self.made[0], self.parts.pop(name))
         if name in self.values:
             return self.values[name]
-        if name in self.scope:
-            return id(self.scope[name])
+        if name in self.scope:  # where it stays, apart from methods, which dispatches make anew
+            found = self.scope[name]
+            return self.held_at(found) if isinstance(found, (MethodType, BuiltinMethodType)) else id(found)
         if hasattr(builtins, name):
             return self.held_at(getattr(builtins, name))
         raise NoFastPath(name)
