@@ -75,8 +75,12 @@ class Job(Generic[SomeWork, Made]):
     def result(self) -> Made:
         """What `finish` makes of the ended process; waits for it. Once."""
         self.join()
-        if self.error is not None:
-            raise self.error
+        error, self.error = self.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
         assert self.work is not None
         try:
             return self.finish(self.work)
@@ -161,7 +165,10 @@ def all_made(made: Iterable[Callable[[], Made]]) -> list[Made]:
         except NotYet as error:
             waiting = error
     if waiting is not None:
-        raise waiting
+        try:
+            raise waiting
+        finally:
+            del waiting
     return found
 
 

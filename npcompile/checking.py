@@ -59,7 +59,10 @@ class Checked:
             self.checks += 1
             self.compare(ours, theirs)
         if ours.error is not None:
-            raise ours.error
+            try:
+                raise ours.error
+            finally:
+                del ours
         return ours.result
 
     def compare(self, ours: Answer, theirs: Answer) -> None:

@@ -210,7 +210,10 @@ def make_entry(function: types.FunctionType, options: Options, is_switched: bool
         if fault is None:
             warn_of_fault(error, f"{what}, which runs natively")
     if fault is not None:
-        raise fault
+        try:
+            raise fault
+        finally:
+            del fault
     return function
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import index
-from types import FunctionType
+from types import FunctionType, NoneType
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from npcompile import trees
@@ -232,13 +232,13 @@ class WithinEntry(Transform):
     outer: TransformedFunction | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        error, outer = sys.exception(), self.outer
+        outer, is_raised = self.outer, sys.exception() is not None
         assert outer is not None
-        if "unchecked" not in self.options and (error is None or isinstance(error, (FloatingPointSignal, Unexpected))):
+        if "unchecked" not in self.options and isinstance(sys.exception(), (NoneType, FloatingPointSignal, Unexpected)):
             return outer._report(args, kwargs)
         outer._raise_plainly(args, kwargs)  # an index out of bounds, or a singular matrix: raised on the user's line
-        if error is not None:
-            raise error
+        if is_raised:
+            raise  # noqa: PLE0704  (what called this handles it)
         return outer._eagerly(args, kwargs)  # it was in a branch that no example takes
 
 

@@ -156,7 +156,10 @@ def find_compiler(cache: Cache, trial: Trial | None = None) -> Compiler:
 
         cache.write(key, ".json", json.dumps(asdict(compiler)).encode())
         return compiler
-    raise failure
+    try:
+        raise failure
+    finally:
+        del failure
 
 
 def candidates() -> Iterator[tuple[str, ...]]:

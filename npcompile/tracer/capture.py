@@ -34,6 +34,7 @@ class Running(Protocol):
 
     @property
     def root(self) -> Running: ...
+    def forget(self) -> None: ...
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -58,6 +59,7 @@ class Capture(Wrapping):
     lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why
     error_states: set[int] = field(default_factory=set)  # instructions behind blocks of np.errstate
     frame: Running | None = None  # the Frame whose instruction is being captured: `frame.running`
+    frames: list[Running] = field(default_factory=list)  # all of them
     begun: list[Generator] = field(default_factory=list)  # generators with blocks that were asked for an item
     effects: list[Any] = field(default_factory=list)  # what the program changes beside arrays: see tracer.effects
     remembered: dict[Source, Bound] = field(default_factory=dict)  # what was asked once: a call, a class -> the name for it
@@ -101,13 +103,10 @@ class Capture(Wrapping):
 
     def forget(self) -> None:
         """Let go of the arguments of this call: the capture's parts refer to each other."""
-        self.arguments.clear()
-        if self.frame is None:  # it has failed before its first instruction
-            return
-        frame = self.frame.root
-        for held in (frame.stack, frame.locals, frame.cells, self.realized, self.by_identity, self.examples, self.cells,
-                     self.tensors, self.tensors_by_identity, self.anew, self.begun, self.owners, self.changed,
-                     self.effects):  # fmt: skip
+        for frame in self.frames:
+            frame.forget()
+        for held in (self.arguments, self.frames, self.realized, self.by_identity, self.examples, self.cells, self.tensors,
+                     self.tensors_by_identity, self.anew, self.begun, self.owners, self.changed, self.effects):  # fmt: skip
             held.clear()
         self.frame = None
 

@@ -130,6 +130,14 @@ class Frame:
     met: int = 0  # how much the capture had met before the current instruction
     calls_python: bool = True  # is what the instruction calls the user's Python, with nothing of a built-in around it?
 
+    def __post_init__(self) -> None:
+        self.capture.frames.append(self)
+
+    def forget(self) -> None:
+        """Let go of values: generators have frames among theirs, and are among those of frames."""
+        for held in (self.stack, self.locals, self.cells):
+            held.clear()
+
     # --- the stack
 
     def push(self, value: Any) -> None:
@@ -246,7 +254,7 @@ class Frame:
         value, handler = decline.value, self.handler
         if handler is None:
             if self.is_called_in_try:
-                raise decline
+                raise Raises(value, decline.reason)  # anew: frames up to where this one is caught have it among their variables
             if self.parent is None and value.raised_at is not None:
                 raise self.give_up(value.raised_at, self.why(index, decline))
             self.declined(index, decline, began)

@@ -414,7 +414,10 @@ class CompiledFunction:
     def raise_if_asked(self, error: Exception, what: str) -> None:
         """Raise a mistake of ours again, unless the user's own code is to run: as GraphBreakError where the caller falls back."""
         if not self.hides_faults:
-            raise error
+            try:
+                raise error
+            finally:
+                del error
         if self.options.falls_back:
             raise GraphBreakError(text_of_fault(error, f"{what} {self.code.co_qualname}")) from None
 

@@ -181,6 +181,8 @@ def going_on_after(point: Point, expected: tuple[type[Exception], ...], assumed:
         except Exception:
             if not point.may_run_again(expected, assumed):
                 raise
+        finally:
+            del error
         return point.native(*state)
 
     return on_error

@@ -34,7 +34,7 @@ from npcompile.tensor_core.guards import (
 )
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.number import Integer, Number
-from npcompile.tensor_core.source import GLOBALS, Attribute, Bound, Call, Compared, Formula, Item, Literal, Source, builtin
+from npcompile.tensor_core.source import GLOBALS, Attribute, Bound, Call, Compared, Formula, Item, Literal, Name, Source, builtin
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
 from npcompile.tensor_core.tensors.devices import is_on_device, open_kind
 from npcompile.tensor_core.transforms.reverse import depending
@@ -89,6 +89,12 @@ def kinds_of(value: Any, guards: list[Guard]) -> list[Guard]:
     if isinstance(value, Array) and value.meta.boxed:
         found.append(Layout(value.storage.source, "ndim", value.ndim))
     return found
+
+
+def is_method_of_object(value: Any) -> bool:
+    """Is it a built-in method of an object, `items.append` for one? It is made anew wherever it is asked for."""
+    is_method = type(value) in (types.BuiltinFunctionType, types.MethodWrapperType)
+    return is_method and not isinstance(value.__self__, (types.ModuleType, type, type(None)))
 
 
 def is_global(source: Source) -> bool:
@@ -185,7 +191,7 @@ class Wrapping(Assumptions):
             return self.cell(source, x)
         if kind is types.FunctionType and not (is_global(source) and self.is_first_function(source, x)):
             return self._wrap_function(source, x)
-        if isinstance(x, (*ATOMIC_TYPES, Transform)):
+        if isinstance(x, (*ATOMIC_TYPES, Transform)) and not (isinstance(source, Name) and is_method_of_object(x)):
             self.guard(Is(source, self.object_of(x)))
             return Constant(x, source)
         if kind is str and len(x) <= LONGEST_TEXT and self.is_input(source, x):

@@ -226,7 +226,10 @@ def by_numpy(
     given, named = replaced(args, copied), replaced(kwargs, copied)
     result, written = call.native(*given, **named), written_handles(call, args, kwargs)
     if error is not None and (written or any(map(has_gradient, arrays_in(result)))):
-        raise error from None
+        try:
+            raise error from None
+        finally:
+            del error
     for handle in written:
         KINDS[type(handle._data)].assign(handle._data, devices.to_device(copies[handle].seen, device))
         handle._wrote()

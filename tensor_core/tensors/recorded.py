@@ -182,7 +182,10 @@ def declined(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence
     result = call.native(*replaced(args, copied), **replaced(kwargs, copied))
     if not written_handles(call, args, kwargs) and not any(map(has_gradient, arrays_in(result))):
         return replaced(result, lambda v: box(type(operands[0]), v) if isinstance(v, (np.ndarray, np.generic)) else v)
-    raise error from None
+    try:
+        raise error from None
+    finally:
+        del error
 
 
 def arrays_in(value: Any) -> list[Any]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cache import Cache
+from npcompile.backends.cpu.loader import loader
 
 
 class Model:
@@ -98,7 +102,37 @@ def fills(model: Model) -> np.ndarray:
     return model.x
 
 
+def listed(call: Any, items: Any) -> list:
+    made = call(items)
+    print(end="")
+    return made
+
+
+def hands_on_a_generator(model: Model) -> list:
+    """What asks it for items is inlined, and its frame has the generator; the generator's has what is inlined."""
+    return listed(model.items.count, (model.x * k for k in range(2))), listed(list, (model.x * k for k in range(3)))
+
+
+def ends_generators(model: Model) -> list:
+    def parts() -> Iterator[Any]:
+        try:
+            yield from (model.x * k for k in range(4))
+        finally:
+            model.y = model.x + 1
+
+    given = parts()
+    first = next(given)
+    given.close()
+    try:
+        given.throw(KeyError("none"))
+    except KeyError:
+        return [first, model.y]
+    return []
+
+
 PROGRAMS = [
+    hands_on_a_generator,
+    ends_generators,
     branches,
     comprehends,
     handles,
@@ -115,6 +149,9 @@ PROGRAMS = [
 ]
 
 
+WHEN = ("first call", "background")
+
+
 @pytest.fixture
 def no_collector() -> Iterator[None]:
     gc.collect()
@@ -123,9 +160,15 @@ def no_collector() -> Iterator[None]:
     gc.enable()
 
 
-@pytest.mark.parametrize("f", PROGRAMS)
-def test_the_arguments_of_a_first_call_die_with_their_last_reference(f, no_collector, monkeypatch):
+# A transform that runs beside the program is of a function of its own, whose parts refer to each other.
+@pytest.mark.parametrize("f, when", [(f, when) for f in PROGRAMS for when in WHEN if when == WHEN[0] or f is not differentiates])
+def test_the_arguments_of_a_first_call_die_with_their_last_reference(f, when, no_collector, monkeypatch, tmp_path):
+    """In the background, units are new: calls are told that they are not made yet."""
     monkeypatch.setattr(npc.config, "tiers", "always")
+    monkeypatch.setattr(npc.config, "compile", when)
+    if when == "background":
+        monkeypatch.setattr(loader(), "cache", Cache(tmp_path))
+        monkeypatch.setattr(loader(), "_functions", {})
     compiled = npc.compile(f)
     for _ in range(3):
         model = Model(np.arange(40.0), 1, "two", np.ones(3))
@@ -137,3 +180,33 @@ def test_the_arguments_of_a_first_call_die_with_their_last_reference(f, no_colle
             assert f is fails
         del model
         assert [ref() is None for ref in watched] == [True] * 3
+
+
+def raised_variables(function: ast.AST) -> Iterator[str]:
+    """Variables that a function raises and keeps: the exception has the frame in its traceback, and the frame the exception."""
+    nodes = [*ast.walk(function)]
+    dropped = {target.id for n in nodes if isinstance(n, ast.Delete) for target in n.targets if isinstance(target, ast.Name)}
+    dropped |= {n.name for n in nodes if isinstance(n, ast.ExceptHandler) and n.name}
+    kept = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    kept |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    for n in nodes:
+        if isinstance(n, ast.Raise) and isinstance(n.exc, ast.Name) and n.exc.id in kept - dropped:
+            yield f"{n.lineno}: raise {n.exc.id}"
+
+
+@pytest.mark.parametrize("package", ("npcompile", "backends", "numpy_shim", "tensor_core"))
+def test_no_frame_keeps_what_it_raises(package):
+    root = Path(__file__).parents[2] / package
+    files = [path for path in root.rglob("*.py") if not any(folder.is_symlink() for folder in path.parents)]
+    assert files
+    found = []
+    for path in files:
+        functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
+        found += [f"{path.relative_to(root)}:{line}" for function in functions for line in raised_variables(function)]
+    assert not found
+
+
+def test_such_a_frame_is_found():
+    assert [*raised_variables(ast.parse("def f(error):\n    raise error"))] == ["2: raise error"]
+    kept = "def f(error):\n    try:\n        raise error\n    finally:\n        del error"
+    assert not [*raised_variables(ast.parse(kept))]

@@ -210,7 +210,10 @@ def cleanup_throw(frame: Frame, i: Instruction) -> None:
     """An exception leaves what `yield from` asks; StopIteration that was thrown there ends it."""
     error = raising.raised(frame.pop())
     if not issubclass(error.value.kind, StopIteration):
-        raise error
+        try:
+            raise error
+        finally:
+            del error
     del frame.stack[-2:]
     frame.stack += [Constant(None), raising.load(error.value, "value")]
 

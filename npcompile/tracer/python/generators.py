@@ -134,16 +134,17 @@ def throw_into(inner: Frame, thrown: raising.Raises) -> Any | None:
         return None
     inner.index -= 1
     inner.capture.frame = inner
+    is_closing = issubclass(thrown.value.kind, GeneratorExit)
     try:
-        if issubclass(thrown.value.kind, GeneratorExit):
-            close(delegate)
-            raise thrown
-        item = resume(delegate, thrown)
+        item = close(delegate) if is_closing else resume(delegate, thrown)
     except raising.Raises as raised:
         inner.index += 1
         inner.throw(raised)
         return None
     inner.index += 1
+    if is_closing:
+        inner.throw(thrown)
+        return None
     if item is not None:
         delegate.position += 1
         return item
@@ -191,7 +192,10 @@ def throw(made: Generator, kind: Any, value: Any = None, traceback: Any = None) 
     error = raising.raised(given[-1])
     if made.is_exhausted or not made.position:
         made.is_exhausted = True
-        raise error
+        try:
+            raise error
+        finally:
+            del error
     return item_or_stop(made, resume(made, error))
 
 

@@ -124,12 +124,12 @@ def run_inlined(
     is_called = capture.calls_itself and frame.parent is None and frame.program.code is code
     is_deep = len(levels) >= MOST_BY_SIZE
     if (is_called or is_deep) and capture.may_break and not capture.transforming and not capture.bodies:
-        reason = Decline(f"{code.co_qualname} calls itself as often as a size says", "It is called, and compiled for all sizes.")
+        said = f"{code.co_qualname} calls itself as often as a size says", "It is called, and compiled for all sizes."
         if is_deep:
             capture.decisions.levels[frame.root.index] = asked_of(levels)
         else:  # called as one that was tried
-            capture.decisions.native_calls.setdefault(frame.index, frame.why(frame.index, reason))
-        raise reason
+            capture.decisions.native_calls.setdefault(frame.index, frame.why(frame.index, Decline(*said)))
+        raise Decline(*said)
     inner = Frame(capture, decode(code), namespace, globals_source, variables, parent=frame)
     inner.cells = dict(zip(code.co_freevars, cells))
     if code.co_flags & CO_GENERATOR:
