@@ -217,7 +217,7 @@ FLAG_ITEMS = {
 def flags(builder: Builder, x: Array) -> Flags:
     """Reading from the result can decline: who owns an argument's memory is not known."""
     is_argument = x.storage.source is not None
-    return Flags(x.meta, False if x.steps else None if is_argument else True)
+    return Flags(x.meta, False if x.steps else None if is_argument and x.meta.boxed else True)
 
 
 # --- the functions of the same names

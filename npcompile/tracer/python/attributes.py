@@ -139,7 +139,7 @@ def load_from_array(frame: Frame, x: Array, name: str) -> Any:
         raise Decline(f"ndarray.{name} of an array whose memory data decides")
     if name == "base":
         return base_of(frame, x)
-    if name == "flags" and x.meta.boxed:
+    if name == "flags":
         return ArrayFlags(x)
     if name == "flat" and x.meta.boxed and frame.capture.place is None:
         return ArrayFlat(x)
