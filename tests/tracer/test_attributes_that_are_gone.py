@@ -119,3 +119,18 @@ def test_nothing_more_is_asked_of_an_attribute_that_is_used():
 
     (guards,) = npc.explain(f)(np.arange(3.0), Held()).guards
     assert any("Held" in text for text in guards) and not any("has an attribute" in text for text in guards)
+
+
+def test_a_default_that_is_gone():
+    def given(x, *, y=[1]):  # noqa: B006
+        return y, x * 2
+
+    def f(x):
+        return given(x)
+
+    compiled = npc.compile(f, backend="eager")
+    x = np.arange(3.0)
+    assert repr(compiled(x)) == repr(f(x))
+    given.__kwdefaults__ = None
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'y'"):
+        compiled(x)

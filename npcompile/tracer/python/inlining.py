@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.decline import Decline
-from npcompile.tensor_core.guards import Is, Length
-from npcompile.tensor_core.source import Source
+from npcompile.tensor_core.guards import HasKey, Is, Length
+from npcompile.tensor_core.source import Literal, Source
 from npcompile.tracer.bytecode.decode import decode, is_too_long
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
 from npcompile.tracer.levels import MOST_BY_SIZE, asked_of, levels_by_size
@@ -76,6 +76,9 @@ def guard_defaults(
     asked += [(source.attribute("__defaults__").item(k), positional[k], values[k]) for k in used]
     used_names = [k for k, d in named.items() if any(d is v for v in given)]
     asked += [(source.attribute("__kwdefaults__").item(k), named[k], named_values[k]) for k in used_names]
+    for name in used_names:
+        if isinstance(named[name], Lazy):  # it may be only passed on
+            capture.guard(HasKey(source.attribute("__kwdefaults__"), Literal(name)))
     for where, value, default in asked:
         if not isinstance(value, Lazy):
             capture.guard(Is(where, capture.object_of(default)))
