@@ -9,7 +9,7 @@ class Rule(Enum):
     DEFINED_ONCE = "a value has one definition"
     VISIBLE = "an op reads values that are defined before it, in its region or around it, or in a dominating block"
     KNOWN_STATE = "a Check names a frame state that is made before it"
-    STAGE = "blocks hold no structured ops, and regions no jumps"
+    STAGE = "blocks hold no structured ops but loops, and regions no jumps"
     ENDS = "a region or block ends with one terminator"
     TARGET = "what leaves a region or block goes to one that there is"
     ARGUMENTS = "values that are given have the types of those that take them"

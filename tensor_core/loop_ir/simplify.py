@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from npcompile.tensor_core.loop_ir.flow import Flow, flow_of
-from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, SUBSTITUTE, USES, substitute_final
+from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, SUBSTITUTE, USES, regions, substitute_final, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Alloc,
     Branch,
@@ -94,7 +94,7 @@ def only_value(arg: int, given: list[int], new: dict[int, int]) -> int:
 def drop_unused_arguments(cfg: Cfg, flow: Flow) -> None:
     """Arguments that only go from block to block."""
     needed: set[int] = set()
-    pending = [value for block in cfg.blocks for op in block.ops for value in read_for_itself(op)]
+    pending = [value for block in cfg.blocks for op in walk(block.ops) for value in read_for_itself(op)]
     passed: dict[int, list[int]] = {}
     for label in flow.order:
         for k, arg in enumerate(flow.blocks[label].args):
@@ -129,7 +129,7 @@ def thread_jumps(cfg: Cfg, flow: Flow) -> Flow | None:
     onward = [label for label, jump in jumps.items() if flow.number[jump.target] > flow.number[label]]
     if not onward:
         return None
-    read = {value for block in cfg.blocks if block.label not in jumps for op in block.ops for value in USES[type(op)](op)}
+    read = {value for block in cfg.blocks if block.label not in jumps for op in walk(block.ops) for value in USES[type(op)](op)}
     read |= {value for label, jump in jumps.items() for value in jump.args if value not in flow.blocks[label].args}
     empty = {label: flow.blocks[label] for label in onward if not read.intersection(flow.blocks[label].args)}
     if not empty:
@@ -183,6 +183,8 @@ class Numbering:
         for op in ops:
             if new:
                 SUBSTITUTE[type(op)](op, new)
+            for part in regions(op):
+                self.block(part, dict(known))
             if type(op) not in FOLDED:
                 kept.append(op)
                 continue

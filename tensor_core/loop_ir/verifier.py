@@ -42,6 +42,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 __all__ = ["Invalid", "Rule", "Stage", "stage_of", "verify"]
 
 
+NOT_IN_BLOCKS = tuple(each for each in OF_STRUCTURED if each is not For)  # statements about arrays are loops there
 ABORTING = (*SPECULATED, Check, SideExit, Alloc)  # ops of iterations that run at once, where a caller undoes all of them
 
 
@@ -125,7 +126,9 @@ class Verifier:
                 self.agree(op.initial, op.args, op)
                 if op.kind is LoopKind.PARALLEL and (op.args or not all(isinstance(x, self.parallel) for x in walk(op.body))):
                     raise Invalid(Rule.PARALLEL, str(op))
+                is_inside, self.inside_cfg = self.inside_cfg, False
                 self.scoped(op.body, inner(op), (*without_yield(targets), Target(Yield, -1, op.args)))
+                self.inside_cfg = is_inside
                 self.agree(op.args, op.results, op)
             case Speculate():
                 for part, taken in ((op.body, op.results), (op.undo, []), (op.slow, op.results)):
@@ -150,7 +153,7 @@ class Verifier:
             self.define(value)
 
     def stage(self, op: Op) -> None:
-        wrong = OF_STRUCTURED if self.inside_cfg else OF_CFG
+        wrong = NOT_IN_BLOCKS if self.inside_cfg else OF_CFG
         if isinstance(op, wrong) or self.inside_cfg and isinstance(op, Cfg):
             raise Invalid(Rule.STAGE, f"{op} does not belong to this stage")
 

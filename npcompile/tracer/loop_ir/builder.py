@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 
@@ -24,6 +25,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Policy,
     Poll,
     Program,
+    Region,
     SideExit,
 )
 from npcompile.tensor_core.loop_ir.rows import MEANINGS, result_type, sets_flags
@@ -122,6 +124,7 @@ class Builder:
     pending: list[Begun] = field(default_factory=list)
     constants: dict[int, Literal] = field(default_factory=dict)
     block: Block = field(default_factory=lambda: Block(0, [], []))
+    region: Region | None = None  # of the loop inside the block that ops go to
     names: dict[tuple[int, str], Same] = field(default_factory=dict)  # what was read from outside
     hints: dict[int, int] = field(default_factory=dict)  # what integers are in the first call, where that is known
     shapes: dict[int, tuple[int | None, ...]] = field(default_factory=dict)  # of arrays
@@ -168,7 +171,17 @@ class Builder:
         return self.program.types[value]
 
     def emit(self, op: Op) -> None:
-        self.block.ops.append(op)
+        (self.block.ops if self.region is None else self.region).append(op)
+
+    @contextmanager
+    def inside(self) -> Iterator[Region]:
+        """Ops go to the region of a loop that stands in the block. Nothing is left in it but at states from before."""
+        made: Region = []
+        around, self.region = self.region, made
+        try:
+            yield made
+        finally:
+            self.region = around
 
     def constant(self, value: Literal) -> int:
         if type(value) not in PYTHON:

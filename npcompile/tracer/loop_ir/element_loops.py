@@ -1,6 +1,6 @@
 """A graph as loops over elements: each op gives one element for an index; what is read again and again gets memory.
 
-Values lie on the stack of the frame, in slots: so each block that a loop begins has them, as it has Python's own.
+The loops are structured, in the middle of a block: Python goes on in none of them.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from npcompile.tensor_core.dim import Call as SizeCall
 from npcompile.tensor_core.dim import Dim, ShapeEnv, Size, same
 from npcompile.tensor_core.graph import Builder as GraphBuilder
 from npcompile.tensor_core.graph import Graph, Node, users
-from npcompile.tensor_core.loop_ir.ops import Branch, Jump, Store
+from npcompile.tensor_core.loop_ir.ops import For, LoopKind, Store, Yield
 from npcompile.tensor_core.loop_ir.rows import ROWS
-from npcompile.tensor_core.loop_ir.types import KINDS, TRUTHS, Kind, Memref
+from npcompile.tensor_core.loop_ir.types import INT, KINDS, TRUTHS, Kind, Memref
 from npcompile.tensor_core.transforms.decompose import expanded
 from npcompile.tracer.bytecode.analysis import loop_region
 from npcompile.tracer.loop_ir import indexing, numbers
-from npcompile.tracer.loop_ir.abstract import Unsupported, Value
-from npcompile.tracer.loop_ir.builder import Begun, Builder
+from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.elements import COMPARED, as_kind, constant, converted, of_integers, read
 
 Index = Sequence[int]
+Body: TypeAlias = "Callable[[list[int], list[int]], Sequence[int]]"  # of an index and what is handed on: what goes to the next
 CHEAP = ("add", "subtract", "multiply", "negative", "cast", "where", "absolute", "maximum", "minimum")
 MOVED = ("permute", "reshape", "broadcast_to", "slice", "alias", "laid_out")
 Rule: TypeAlias = "Callable[[Loops, Node], None]"  # gives a node memory, or a value
@@ -35,28 +36,10 @@ class Loops:
     b: Builder
     env: ShapeEnv
     rules: Mapping[str, Rule]  # of ops that need loops of their own
-    made: dict[Node, int] = field(default_factory=dict)  # slots of nodes that are values
-    sizes: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # symbol -> slot, and axis of an array
-    memo: dict[tuple[Node, tuple[int, ...]], int] = field(default_factory=dict)  # elements that this block has
+    made: dict[Node, int] = field(default_factory=dict)  # nodes that are values
+    sizes: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # symbol -> a value, and axis if it is an array
+    memo: dict[tuple[Node, tuple[int, ...]], int] = field(default_factory=dict)  # elements that the region has
     own: set[Node] = field(default_factory=set)  # arrays that nothing else shows
-    base: int = -1
-
-    def __post_init__(self) -> None:
-        self.base = len(self.b.frame.stack)
-
-    # --- slots
-
-    def push(self, value: int) -> int:
-        self.b.frame.stack.append(Value(value))
-        return len(self.b.frame.stack) - 1 - self.base
-
-    def get(self, slot: int) -> int:
-        found = self.b.frame.stack[self.base + slot]
-        assert isinstance(found, Value), found
-        return found.value
-
-    def set(self, slot: int, value: int) -> None:
-        self.b.frame.stack[self.base + slot] = Value(value)
 
     def size(self, size: Size) -> int:
         """The value of a size."""
@@ -81,8 +64,8 @@ class Loops:
         return self.b.let(op, left, right)
 
     def symbol(self, name: str) -> int:
-        slot, axis = self.sizes[name]
-        return self.get(slot) if axis is None else indexing.size(self.b, self.get(slot), axis)
+        value, axis = self.sizes[name]
+        return value if axis is None else indexing.size(self.b, value, axis)
 
     def call(self, call: SizeCall) -> int:
         b = self.b
@@ -97,42 +80,21 @@ class Loops:
 
     # --- loops
 
-    def over(self, sizes: Sequence[Size], body: Callable[[list[int]], None]) -> None:
-        """Run `body` for all indices below `sizes`."""
-        self.nest([self.push(self.size(size)) for size in sizes], [], body)
-        del self.b.frame.stack[len(self.b.frame.stack) - len(sizes) :]
+    def over(self, sizes: Sequence[Size], body: Body, first: Sequence[int] = ()) -> list[int]:
+        """Run `body` for all indices below `sizes`. It takes an index and what the iteration before has handed on, which are the
+        numbers `first` at first, and gives what goes to the next. The last ones."""
+        return nested(self.b, [self.size(size) for size in sizes], self.alone(body), first)
 
-    def nest(self, sizes: list[int], index: list[int], body: Callable[[list[int]], None]) -> None:
-        if not sizes:
-            body(index)
-            return
-        b = self.b
-        k = self.push(b.constant(0))
-        header = self.block()
-        self.jump(header.block.label)
-        self.enter(header)
-        condition = b.let("less", self.get(k), self.get(sizes[0]))
-        inside, after = self.block(), self.block()
-        b.emit(Branch(condition, inside.block.label, b.values(b.frame), after.block.label, b.values(b.frame), b.at))
-        self.enter(inside)
-        if b.aborts:
-            b.poll()
-        self.nest(sizes[1:], [*index, k], body)
-        self.set(k, b.let("add", self.get(k), b.constant(1)))
-        self.jump(header.block.label)
-        self.enter(after)
-        b.frame.stack.pop()
+    def alone(self, body: Body) -> Body:
+        """Elements that were computed in a loop are not there outside, nor after it has stored."""
 
-    def block(self) -> Begun:
-        return self.b.new_block(self.b.frame)
+        def run(index: list[int], handed: list[int]) -> Sequence[int]:
+            self.memo.clear()
+            found = body(index, handed)
+            self.memo.clear()
+            return found
 
-    def jump(self, label: int) -> None:
-        self.b.flush()
-        self.b.emit(Jump(label, self.b.values(self.b.frame), self.b.at))
-
-    def enter(self, begun: Begun) -> None:
-        self.b.block, self.b.frame, self.b.constants = begun.block, begun.frame, {}
-        self.memo.clear()
+        return run
 
     def is_repeated(self) -> bool:
         """Is the statement in a loop of the user's, or in a function that one calls?"""
@@ -146,7 +108,7 @@ class Loops:
 
     # --- memory
 
-    def slots_of(self, graph: Graph) -> None:
+    def prepare(self, graph: Graph) -> None:
         """Memory, or a value, for what is not computed element by element."""
         nodes = graph.nodes
         readers = users(nodes)
@@ -161,17 +123,27 @@ class Loops:
     def result(self, node: Node) -> int:
         """The value of a node: a number, or an array that nothing else has."""
         if node in self.made and node.op != "input":
-            return self.get(self.made[node])
+            return self.made[node]
         if not node.meta.ndim:
-            self.made[node] = self.push(number := self.element(node, []))
-            return number
-        self.keep_array(node, lambda index: self.element(node, index))
-        return self.get(self.made[node])
+            self.made[node] = self.element(node, [])
+        else:
+            self.keep_array(node, lambda index: self.element(node, index))
+        return self.made[node]
 
     def keep_array(self, node: Node, element: Callable[[list[int]], int]) -> None:
-        slot = self.allocate(node)
-        self.over(node.meta.shape, lambda slots: self.put(slot, index := self.values(slots), element(index)))
-        self.made[node] = slot
+        array = self.allocate(node)
+        self.fill(array, node.meta.shape, lambda index: (index, element(index)))
+        self.made[node] = array
+
+    def fill(self, array: int, sizes: Sequence[Size], element: Callable[[list[int]], tuple[Sequence[int], int]]) -> None:
+        """Store to an array, for each index below `sizes`, a number at the place that goes with it."""
+
+        def body(index: list[int], handed: list[int]) -> Sequence[int]:
+            place, value = element(index)
+            self.put(array, place, value)
+            return ()
+
+        self.over(sizes, body)
 
     def allocate(self, node: Node) -> int:
         self.note_arrays(node.meta.shape)
@@ -180,13 +152,9 @@ class Loops:
             raise Unsupported(f"an array of {node.dtype}")
         made = indexing.empty(self.b, [self.size(n) for n in node.meta.shape], False, kind)
         self.b.fresh.add(made.value)
-        return self.push(made.value)
+        return made.value
 
-    def values(self, slots: Sequence[int]) -> list[int]:
-        return [self.get(slot) for slot in slots]
-
-    def put(self, slot: int, index: Sequence[int], value: int) -> None:
-        array = self.get(slot)
+    def put(self, array: int, index: Sequence[int], value: int) -> None:
         kind = self.b.type(array)
         assert isinstance(kind, Memref), kind
         self.memo.clear()
@@ -203,7 +171,7 @@ class Loops:
     def computed(self, node: Node, index: Index) -> int:
         b = self.b
         if node in self.made:
-            value = self.get(self.made[node])
+            value = self.made[node]
             return read(b, value, index) if isinstance(b.type(value), Memref) else value
         match node.op:
             case "constant":
@@ -300,21 +268,32 @@ class Loops:
 
     # --- effects
 
-    def store(self, slot: int, node: Node, before: Node, graph: GraphBuilder) -> None:
-        """Make `node` the contents of the array in a slot, which were `before`."""
+    def store(self, array: int, node: Node, before: Node, graph: GraphBuilder) -> None:
+        """Make `node` the contents of the array, which were `before`."""
         if node.op == "slice_update" and node.inputs[0] is before:
             value = expanded(graph.finish([node.inputs[1]])).outputs[0]
             start, step, sizes = node.params["start"], node.params["step"], value.meta.shape
         else:
             value = expanded(graph.finish([node])).outputs[0]
             start, step, sizes = (0,) * node.meta.ndim, (1,) * node.meta.ndim, node.meta.shape
-        self.slots_of(graph.finish([value]))
+        self.prepare(graph.finish([value]))
         if reads(value, self.own - {before}):
             self.result(value)  # what is stored to may be what it reads
-        self.over(
-            sizes,
-            lambda slots: self.put(slot, self.sliced(start, step, self.values(slots)), self.element(value, self.values(slots))),
-        )
+        self.fill(array, sizes, lambda index: (self.sliced(start, step, index), self.element(value, index)))
+
+
+def nested(b: Builder, sizes: Sequence[int], body: Body, first: Sequence[int] = (), outer: Sequence[int] = ()) -> list[int]:
+    """Loops in each other, for all indices below `sizes`. See Loops.over."""
+    if len(outer) == len(sizes):
+        return list(body(list(outer), list(first)))
+    index, zero = b.new(INT), b.constant(0)
+    args, results = ([b.program.copy(value) for value in first] for _ in range(2))
+    with b.inside() as region:
+        if b.aborts:
+            b.poll()
+        b.emit(Yield(nested(b, sizes, body, args, [*outer, index]), b.at))
+    b.emit(For(LoopKind.SERIAL, index, zero, sizes[len(outer)], args, list(first), region, results, b.at))
+    return results
 
 
 def reads(node: Node, own: set[Node]) -> bool:

@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.loop_ir.ops import Store
 from npcompile.tensor_core.loop_ir.types import Kind, Memref, kind_of_dtype
 from npcompile.tracer.loop_ir import indexing, numbers
 from npcompile.tracer.loop_ir.abstract import Abstract, Known, Slice, Tuple, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
-from npcompile.tracer.loop_ir.element_loops import Loops
+from npcompile.tracer.loop_ir.element_loops import nested
 from npcompile.tracer.loop_ir.elements import read
 from npcompile.tracer.loop_ir.number_functions import Arguments, Function, require_count, value_of
 
@@ -108,13 +107,14 @@ def copied(b: Builder, array: int) -> Value:
     kind = b.type(array)
     assert isinstance(kind, Memref), kind
     made = indexing.empty(b, shape_of(b, array), False, kind.element).value
-    return each_stored(b, made, [array], lambda values, index: read(b, values[0], index))
+    return each_stored(b, made, lambda index: read(b, array, index))
 
 
 def filled(b: Builder, array: int, number: int) -> Value:
     kind = b.type(array)
     assert isinstance(kind, Memref), kind
-    return each_stored(b, array, [numbers.stored(b, number, kind.element)], lambda values, index: values[0])
+    stored = numbers.stored(b, number, kind.element)
+    return each_stored(b, array, lambda index: stored)
 
 
 def set_all(b: Builder, array: int, keys: Sequence[Abstract], number: int) -> None:
@@ -128,18 +128,13 @@ def set_all(b: Builder, array: int, keys: Sequence[Abstract], number: int) -> No
     filled(b, view.value, number)
 
 
-def each_stored(b: Builder, array: int, needed: list[int], element: Callable[[list[int], list[int]], int]) -> Value:
-    """Store `element(needed, index)` at each index of an array, which is what the instruction leaves on the stack if anything."""
+def each_stored(b: Builder, array: int, element: Callable[[list[int]], int]) -> Value:
+    """Store `element(index)` at each index of an array."""
     b.flush()
-    loops = Loops(b, ShapeEnv(), {})
-    target, *given = [loops.push(value) for value in (array, *needed)]
-    sizes = [loops.push(size) for size in shape_of(b, array)]
 
-    def body(slots: list[int]) -> None:
-        index = loops.values(slots)
-        b.emit(Store(loops.get(target), index, element(loops.values(given), index), b.at))
+    def body(index: list[int], handed: list[int]) -> Sequence[int]:
+        b.emit(Store(array, index, element(index), b.at))
+        return ()
 
-    loops.nest(sizes, [], body)
-    made = loops.get(target)
-    del b.frame.stack[loops.base :]
-    return Value(made)
+    nested(b, shape_of(b, array), body)
+    return Value(array)

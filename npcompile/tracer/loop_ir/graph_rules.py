@@ -30,10 +30,8 @@ def reduce(loops: Loops, node: Node) -> None:
     inner = [x.meta.shape[k] for k in axes]
 
     def total(outer: Sequence[int]) -> int:
-        """`outer` are slots."""
-
-        def at(slots: Sequence[int]) -> int:
-            index = dict(zip(kept, loops.values(outer))) | dict(zip(axes, loops.values(slots)))
+        def at(inside: Sequence[int]) -> int:
+            index = dict(zip(kept, outer)) | dict(zip(axes, inside))
             return loops.element(x, [index[k] for k in range(x.meta.ndim)])
 
         if KINDS.get(node.dtype) not in ELEMENTS:
@@ -56,16 +54,11 @@ def require_order_of_sum(loops: Loops, dtype: np.dtype, sizes: Sequence[Size]) -
 def in_memory(loops: Loops, node: Node, sizes: Sequence[Size], total: Callable[[Sequence[int]], int]) -> None:
     """A number, or an array of numbers, each of which is made by loops."""
     if not sizes:
-        loops.made[node] = loops.push(total([]))
+        loops.made[node] = total([])
         return
-    slot = loops.allocate(node)
-
-    def body(slots: list[int]) -> None:
-        value = total(slots)
-        loops.put(slot, loops.values(slots), value)
-
-    loops.over(sizes, body)
-    loops.made[node] = slot
+    array = loops.allocate(node)
+    loops.fill(array, sizes, lambda index: (index, total(index)))
+    loops.made[node] = array
 
 
 Reducer = Callable[[Loops, np.dtype, Sequence[Size], Callable[[Sequence[int]], int]], int]
@@ -75,16 +68,11 @@ def folded(op: str, first: float) -> Reducer:
     """Of elements one after another."""
 
     def reduce(loops: Loops, dtype: np.dtype, sizes: Sequence[Size], at: Callable[[Sequence[int]], int]) -> int:
-        so_far = loops.push(constant(loops.b, dtype.type(first)))
+        def body(index: list[int], handed: list[int]) -> Sequence[int]:
+            args = [*handed, converted(loops.b, at(index), dtype)]
+            return [of_integers(loops.b, op, args) if dtype.kind == "i" else loops.b.let(op, *args)]
 
-        def body(slots: list[int]) -> None:
-            args = [loops.get(so_far), converted(loops.b, at(slots), dtype)]
-            loops.set(so_far, of_integers(loops.b, op, args) if dtype.kind == "i" else loops.b.let(op, *args))
-
-        loops.over(sizes, body)
-        result = loops.get(so_far)
-        loops.b.frame.stack.pop()
-        return result
+        return loops.over(sizes, body, [constant(loops.b, dtype.type(first))])[0]
 
     return reduce
 
@@ -92,21 +80,15 @@ def folded(op: str, first: float) -> Reducer:
 def all_of(op: str, first: bool) -> Reducer:
     def reduce(loops: Loops, dtype: np.dtype, sizes: Sequence[Size], at: Callable[[Sequence[int]], int]) -> int:
         b = loops.b
-        so_far = loops.push(b.constant(first))
 
-        def body(slots: list[int]) -> None:
-            now = at(slots)
+        def body(index: list[int], handed: list[int]) -> Sequence[int]:
+            now = at(index)
             now = now if b.type(now) in (BOOL, B1) else b.let("truth", now)
-            if op == "or":
-                found = b.let("logical_and", b.let("logical_not", loops.get(so_far)), b.let("logical_not", now))
-                loops.set(so_far, b.let("logical_not", found))
-            else:
-                loops.set(so_far, b.let("logical_and", loops.get(so_far), now))
+            if op == "and":
+                return [b.let("logical_and", *handed, now)]
+            return [b.let("logical_not", b.let("logical_and", b.let("logical_not", *handed), b.let("logical_not", now)))]
 
-        loops.over(sizes, body)
-        result = loops.get(so_far)
-        b.frame.stack.pop()
-        return as_kind(b, result, Kind.B1)
+        return as_kind(b, loops.over(sizes, body, [b.constant(first)])[0], Kind.B1)
 
     return reduce
 
@@ -116,28 +98,23 @@ def extreme(op: str) -> Reducer:
 
     def reduce(loops: Loops, dtype: np.dtype, sizes: Sequence[Size], at: Callable[[Sequence[int]], int]) -> int:
         b = loops.b
-        zeros = [loops.push(b.constant(0)) for _ in sizes]
         for size in sizes:
             b.check(b.let("greater", loops.size(size), b.constant(0)))
-        first = at(zeros)
-        del b.frame.stack[len(b.frame.stack) - len(zeros) :]
-        so_far, count = loops.push(first), loops.push(constant(b, 0.0))
+        best = at([b.constant(0) for _ in sizes])
 
-        def body(slots: list[int]) -> None:
-            best, now, many = loops.get(so_far), at(slots), loops.get(count)
-            if dtype.kind != "f":
-                loops.set(so_far, of_integers(b, op, [best, now]))
-                return
-            one = constant(b, 1.0)
+        def of_words(index: list[int], handed: list[int]) -> Sequence[int]:
+            return [of_integers(b, op, [*handed, at(index)])]
+
+        def body(index: list[int], handed: list[int]) -> Sequence[int]:
+            best, many = handed
+            now, one = at(index), constant(b, 1.0)
             is_better = b.let("greater" if op == "maximum" else "less", now, best)
             more = b.let("choose", b.let("equal", now, best), b.let("add", many, one), many)
-            loops.set(count, b.let("choose", is_better, one, more))
-            loops.set(so_far, b.let(f"running_{op}", best, many, now))
+            return [b.let(f"running_{op}", best, many, now), b.let("choose", is_better, one, more)]
 
-        loops.over(sizes, body)
-        result = loops.get(so_far)
-        del b.frame.stack[-2:]
-        return result
+        if dtype.kind != "f":
+            return loops.over(sizes, of_words, [best])[0]
+        return loops.over(sizes, body, [best, constant(b, 0.0)])[0]
 
     return reduce
 
@@ -160,66 +137,57 @@ def arg_reduce(loops: Loops, node: Node) -> None:
     row = {"max": "greater", "min": "less"}[node.params["which"]]
 
     def place(outer: Sequence[int]) -> int:
-        def at(slot: int) -> int:
-            index = dict(zip(kept, loops.values(outer))) | {axis: loops.get(slot)}
+        def at(inside: int) -> int:
+            index = dict(zip(kept, outer)) | {axis: inside}
             return loops.element(x, [index[k] for k in range(x.meta.ndim)])
 
-        zero = loops.push(b.constant(0))
         b.check(b.let("greater", loops.size(x.meta.shape[axis]), b.constant(0)))
-        best, found = loops.push(at(zero)), loops.push(b.constant(0))
+        zero = b.constant(0)
 
-        def body(slots: list[int]) -> None:
-            now = at(slots[0])
+        def body(index: list[int], handed: list[int]) -> Sequence[int]:
+            best, found = handed
+            now = at(index[0])
             b.check(b.let("equal", now, now))
-            is_better = b.let(row, now, loops.get(best))
-            loops.set(found, b.let("choose", is_better, loops.get(slots[0]), loops.get(found)))
-            loops.set(best, b.let("choose", is_better, now, loops.get(best)))
+            is_better = b.let(row, now, best)
+            return [b.let("choose", is_better, now, best), b.let("choose", is_better, index[0], found)]
 
-        loops.over([x.meta.shape[axis]], body)
-        result = b.let("to_i64", loops.get(found))
-        del b.frame.stack[-3:]
-        return result
+        _, found = loops.over([x.meta.shape[axis]], body, [at(zero), zero])
+        return b.let("to_i64", found)
 
     in_memory(loops, node, [x.meta.shape[k] for k in kept], place)
 
 
 def concatenate(loops: Loops, node: Node) -> None:
     axis = node.params["axis"]
-    slot = loops.allocate(node)
+    array = loops.allocate(node)
     offset: Size = 0
     for x in node.inputs:
         start = tuple(offset if k == axis else 0 for k in range(node.meta.ndim))
 
-        def body(slots: list[int], x: Node = x, start: tuple[Size, ...] = start) -> None:
-            index = loops.values(slots)
-            loops.put(slot, loops.sliced(start, (1,) * len(start), index), loops.element(x, index))
+        def placed(index: list[int], x: Node = x, start: tuple[Size, ...] = start) -> tuple[Sequence[int], int]:
+            return loops.sliced(start, (1,) * len(start), index), loops.element(x, index)
 
-        loops.over(x.meta.shape, body)
+        loops.fill(array, x.meta.shape, placed)
         offset = offset + x.meta.shape[axis]
-    loops.made[node] = slot
+    loops.made[node] = array
 
 
 def literal(loops: Loops, node: Node) -> None:
     data = np.frombuffer(node.params["data"], node.dtype).reshape(node.params["shape"])
     if data.size > MOST_ELEMENTS:
         raise Unsupported(f"a constant array of {data.size} elements")
-    slot = loops.allocate(node)
+    array = loops.allocate(node)
     for index in np.ndindex(data.shape):
-        loops.put(slot, [loops.b.constant(k) for k in index], constant(loops.b, data[index]))
-    loops.made[node] = slot
+        loops.put(array, [loops.b.constant(k) for k in index], constant(loops.b, data[index]))
+    loops.made[node] = array
 
 
 def slice_update(loops: Loops, node: Node) -> None:
     x, value = node.inputs
     loops.keep_array(node, lambda index: loops.element(x, index))
-    slot, start, step = loops.made.pop(node), node.params["start"], node.params["step"]
-
-    def body(slots: list[int]) -> None:
-        index = loops.values(slots)
-        loops.put(slot, loops.sliced(start, step, index), loops.element(value, index))
-
-    loops.over(value.meta.shape, body)
-    loops.made[node] = slot
+    array, start, step = loops.made.pop(node), node.params["start"], node.params["step"]
+    loops.fill(array, value.meta.shape, lambda index: (loops.sliced(start, step, index), loops.element(value, index)))
+    loops.made[node] = array
 
 
 def places(loops: Loops, x: Node, indices: Sequence[Node], index: Index) -> list[int]:
@@ -235,8 +203,7 @@ def gather(loops: Loops, node: Node) -> None:
     x, *indices = node.inputs
     rank = indices[0].meta.ndim
 
-    def at(slots: Sequence[int]) -> int:
-        index = loops.values(slots)
+    def at(index: Sequence[int]) -> int:
         return loops.element(x, [*places(loops, x, indices, index[:rank]), *index[rank:]])
 
     in_memory(loops, node, node.meta.shape, at)
@@ -249,16 +216,15 @@ def scatter(loops: Loops, node: Node) -> None:
         raise Unsupported(f"np.{mode}.at")
     rank = indices[0].meta.ndim
     loops.keep_array(node, lambda index: loops.element(x, index))
-    slot = loops.made.pop(node)
+    array = loops.made.pop(node)
 
-    def body(slots: list[int]) -> None:
-        index = loops.values(slots)
+    def placed(index: list[int]) -> tuple[Sequence[int], int]:
         at = [*places(loops, x, indices, index[:rank]), *index[rank:]]
         now = loops.element(value, index)
-        loops.put(slot, at, now if mode == "set" else loops.b.let("add", read(loops.b, loops.get(slot), at), now))
+        return at, now if mode == "set" else loops.b.let("add", read(loops.b, array, at), now)
 
-    loops.over(value.meta.shape, body)
-    loops.made[node] = slot
+    loops.fill(array, value.meta.shape, placed)
+    loops.made[node] = array
 
 
 def scan(loops: Loops, node: Node) -> None:
@@ -267,23 +233,22 @@ def scan(loops: Loops, node: Node) -> None:
     axis, reducer = node.params["axis"], node.params["reducer"]
     if node.dtype.kind != "f" or reducer not in ("add", "multiply"):
         raise Unsupported(f"np.{reducer}.accumulate")
-    slot = loops.allocate(node)
+    array = loops.allocate(node)
     kept = [k for k in range(x.meta.ndim) if k != axis]
 
-    def line(outer: list[int]) -> None:
-        so_far = loops.push(constant(loops.b, 0.0 if reducer == "add" else 1.0))
-
-        def body(slots: list[int]) -> None:
-            found = dict(zip(kept, loops.values(outer))) | {axis: loops.get(slots[0])}
+    def line(outer: list[int], _: list[int]) -> Sequence[int]:
+        def body(inside: list[int], handed: list[int]) -> Sequence[int]:
+            found = dict(zip(kept, outer)) | {axis: inside[0]}
             index = [found[k] for k in range(x.meta.ndim)]
-            loops.set(so_far, loops.b.let(reducer, loops.get(so_far), loops.element(x, index)))
-            loops.put(slot, index, loops.get(so_far))
+            now = loops.b.let(reducer, *handed, loops.element(x, index))
+            loops.put(array, index, now)
+            return [now]
 
-        loops.over([x.meta.shape[axis]], body)
-        loops.b.frame.stack.pop()
+        loops.over([x.meta.shape[axis]], body, [constant(loops.b, 0.0 if reducer == "add" else 1.0)])
+        return ()
 
     loops.over([x.meta.shape[k] for k in kept], line)
-    loops.made[node] = slot
+    loops.made[node] = array
 
 
 def einsum(loops: Loops, node: Node) -> None:
@@ -305,11 +270,11 @@ def einsum(loops: Loops, node: Node) -> None:
         if is_dot:
             return dotted(loops, rows, inputs, at_output)
 
-        def at(slots: Sequence[int]) -> int:
-            index = at_output | dict(zip(summed, slots))
+        def at(inside: Sequence[int]) -> int:
+            index = at_output | dict(zip(summed, inside))
             found = None
             for x, axes in zip(node.inputs, inputs):
-                now = loops.element(x, loops.values([index[axis] for axis in axes]))
+                now = loops.element(x, [index[axis] for axis in axes])
                 found = now if found is None else loops.b.let("multiply", found, now)
             assert found is not None
             return found
@@ -320,20 +285,17 @@ def einsum(loops: Loops, node: Node) -> None:
 
 
 def as_memory(loops: Loops, node: Node) -> int:
-    """The slot of an array that has the node's elements."""
-    if node not in loops.made:
-        loops.result(node)
-    return loops.made[node]
+    """An array that has the node's elements."""
+    return loops.made[node] if node in loops.made else loops.result(node)
 
 
 def dotted(loops: Loops, rows: Sequence[int], inputs: Any, at_output: dict[int, int]) -> int:
     b = loops.b
     vectors = []
-    for slot, axes in zip(rows, inputs):
-        value = loops.get(slot)
+    for value, axes in zip(rows, inputs):
         kind = b.type(value)
         assert isinstance(kind, Memref), kind
-        keys = [Value(loops.get(at_output[axis])) if axis in at_output else Slice(None, None) for axis in axes]
+        keys = [Value(at_output[axis]) if axis in at_output else Slice(None, None) for axis in axes]
         vectors.append(value if kind.rank == 1 else indexing.view(b, value, kind, keys, is_inside=True).value)
     result = b.new(F64)
     b.emit(Call(result, "dot", vectors, b.at))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.loop_ir.ops import Append, Load, NewList, Store
 from npcompile.tensor_core.loop_ir.types import Kind, List, Scalar
 from npcompile.tracer.loop_ir import indexing, numbers
 from npcompile.tracer.loop_ir.abstract import Abstract, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
-from npcompile.tracer.loop_ir.element_loops import Loops
+from npcompile.tracer.loop_ir.element_loops import nested
 from npcompile.tracer.loop_ir.number_functions import value_of
 
 
@@ -65,18 +64,15 @@ def repeated(b: Builder, items: int, times: int) -> Abstract:
     assert isinstance(kind, List), kind
     count = b.let("span", b.constant(0), numbers.to_index(b, times))
     b.flush()
-    loops = Loops(b, ShapeEnv(), {})
-    made, source = loops.push(new_list(b, kind.element).value), loops.push(items)
-    sizes = [loops.push(count), loops.push(indexing.size(b, items))]
+    made = new_list(b, kind.element)
 
-    def body(slots: list[int]) -> None:
+    def body(index: list[int], handed: list[int]) -> Sequence[int]:
         value = b.new(Scalar(kind.element))
-        b.emit(Load(value, loops.get(source), [loops.get(slots[1])], b.at))
-        b.emit(Append(loops.get(made), value, b.at))
+        b.emit(Load(value, items, [index[1]], b.at))
+        b.emit(Append(made.value, value, b.at))
+        return ()
 
-    loops.nest(sizes, [], body)
-    result = Value(loops.get(made))
-    del b.frame.stack[loops.base :]
-    b.frame.stack.append(result)
+    nested(b, [count, indexing.size(b, items)], body)
+    b.frame.stack.append(made)
     b.begin_point(b.frame.index + 1)
     return b.frame.stack.pop()

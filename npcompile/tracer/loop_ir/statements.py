@@ -70,7 +70,7 @@ def asks_for_one(a: Size, b: Size) -> bool:
 
 @dataclass(slots=True)
 class Statement:
-    """What stands on the frame's stack from `base` on, while it is made: the values that its graph is about."""
+    """One, while it is made."""
 
     b: Builder
     env: Sizes = field(default_factory=Sizes)
@@ -109,10 +109,9 @@ class Statement:
 
     def array(self, value: int, kind: Memref) -> Array:
         if value not in self.storages:
-            slot = self.loops.push(value)
-            shape = tuple(self.size(slot, axis, value) for axis in range(kind.rank))
+            shape = tuple(self.size(value, axis) for axis in range(kind.rank))
             node = self.storages[value] = self.graph.input(TensorMeta(shape, DTYPES[kind.element]))
-            self.loops.made[node] = slot
+            self.loops.made[node] = value
             if value in self.b.fresh:
                 self.loops.own.add(node)
         node = self.storages[value]
@@ -123,10 +122,10 @@ class Statement:
         self.given.append((made, node))
         return made
 
-    def size(self, slot: int, axis: int, array: int) -> Size:
+    def size(self, array: int, axis: int) -> Size:
         known = self.b.size_hint(array, axis)
-        name = f"n{slot}_{axis}"
-        self.loops.sizes[name] = slot, axis
+        name = f"n{array}_{axis}"
+        self.loops.sizes[name] = array, axis
         return self.named(name, known, UNKNOWN_SIZE, at_least=0)
 
     def named(self, name: str, known: int | None, general: int, at_least: int | None = None) -> Size:
@@ -138,13 +137,12 @@ class Statement:
     def symbol(self, value: int, general: int = UNKNOWN_INTEGER) -> Size:
         name = f"i{value}"
         if name not in self.env.hints:
-            self.loops.sizes[name] = self.loops.push(value), None
+            self.loops.sizes[name] = value, None
         return self.named(name, self.b.hints.get(value), general)
 
     def number(self, value: int, kind: Scalar) -> Array:
-        slot = self.loops.push(value)
         node = self.graph.input(TensorMeta((), DTYPES[NUMPYS.get(kind.kind, kind.kind)], boxed=False))
-        self.loops.made[node] = slot
+        self.loops.made[node] = value
         return fresh(self.graph, node, boxed=False)
 
     def shown(self, x: Seen, array: int) -> Array:
@@ -178,7 +176,7 @@ class Statement:
         self.env.asked.clear()
 
     def lowered(self, found: Any) -> Abstract:
-        """What the program has for what the shim gave, on the stack until the statement ends."""
+        """What the program has for what the shim gave."""
         match found:
             case Array() if found.meta.boxed and self.owner(found) is not None and found.ndim:
                 return self.view(found)
@@ -210,7 +208,7 @@ class Statement:
 
     def computed(self, node: Node) -> Abstract:
         graph = expanded(self.graph.finish([node]))
-        self.loops.slots_of(graph)
+        self.loops.prepare(graph)
         result = self.loops.result(graph.outputs[0])
         if graph.outputs[0].meta.ndim:
             self.b.fresh.add(result)
@@ -225,7 +223,7 @@ class Statement:
         axes: list[tuple[Along, Size] | None] = [(Along(k, 1), n) for k, n in enumerate(node.meta.shape)]
         for step in x.steps:
             axes = self.through(step, starts, axes)
-        found = self.loops.get(self.loops.made[node])
+        found = self.loops.made[node]
         along = [each[0] for each in axes if each is not None]
         first = [self.loops.size(start) for start in starts]
         lengths = [self.loops.size(each[1]) for each in axes if each is not None]
@@ -285,24 +283,19 @@ def is_one(size: Size) -> bool:
 def perform(b: Builder, call: Callable[..., Any], args: Sequence[Abstract], keywords: dict[str, Abstract]) -> Abstract:
     """The result of a captured form, whose effects are the program's."""
     statement = Statement(b)
-    base = len(b.frame.stack)
     try:
         positional, named = [statement.lifted(x) for x in args], {name: statement.lifted(x) for name, x in keywords.items()}
         require_arguments(call, positional, named)
         found = call(statement.graph, *positional, **named)
         statement.checks()
         result = statement.lowered(found)
-        place = len(b.frame.stack)
-        b.frame.stack.append(result)
         statement.write()
         statement.checks()
-        return b.frame.stack[place]
+        return result
     except Decline as error:
         raise Unsupported(str(error)) from None
     except (TypeError, ValueError, IndexError) as error:  # a form raises what NumPy does
         raise Unsupported(f"NumPy raises {type(error).__name__}: {error}") from None
-    finally:
-        del b.frame.stack[base:]
 
 
 def require_arguments(call: Callable[..., Any], positional: Sequence[Any], named: Mapping[str, Any]) -> None:
@@ -367,9 +360,8 @@ def item(b: Builder, x: Abstract, key: Abstract) -> Abstract:
 
 
 def set_item(b: Builder, x: Abstract, key: Abstract, value: Abstract) -> None:
-    b.frame.stack.append(value)
     x, rest = without_integers(b, x, key)
-    perform(b, setitem, [x, rest, b.frame.stack.pop()], {})
+    perform(b, setitem, [x, rest, value], {})
 
 
 def without_integers(b: Builder, x: Abstract, key: Abstract) -> tuple[Abstract, Abstract]:
