@@ -2,6 +2,7 @@
 
 Both run a function through `npc.compile`, with the questions that it asks before a call; calls take turns, times are medians. For
 the loop IR all reasons of speed not to use it (`tracer/loop_ir/family.py`) are left aside. `--code` prints the C of both.
+Programs of `benchmarks.programs` that are named are measured at their small and middle sizes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import FunctionType
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +21,7 @@ import numpy as np
 
 import npcompile as npc
 from benchmarks.loop_ir import warm
+from benchmarks.programs import families
 from npcompile.tracer.loop_ir import family, whole
 from tests.loop_ir.programs import diffuse, numbers, product, roots, smoothing, triangular
 
@@ -204,6 +207,7 @@ PROGRAMS: dict[FunctionType, Callable[[], Arguments]] = {
 def whole_family() -> Iterator[None]:
     """Whatever the loop IR can run, it runs."""
     with ExitStack() as stack:
+        stack.enter_context(patch.object(family, "STATEMENTS", True))
         for reasons_of_speed in ("why_not_plain", "one_by_one", "choices_that_cost"):
             stack.enter_context(patch.object(family, reasons_of_speed, lambda *_: iter(())))
         yield
@@ -227,18 +231,15 @@ def compiled(function: FunctionType, make: Callable[[], Arguments], side: Callab
     return lambda: own(*arguments), "\n".join(told.sources)
 
 
-def report(function: FunctionType, shows_code: bool) -> None:
-    make = PROGRAMS[function]
+def report(function: FunctionType, make: Callable[[], Arguments], shows_code: bool, size: str = "") -> None:
     (new, new_code), (old, old_code) = compiled(function, make, whole_family), compiled(function, make, nothing)
     if shows_code:
         print(f"/* {function.__name__} by the loop IR */\n{new_code}\n/* as text */\n{old_code}")
     times = warm({"loop IR": new, "text": old})
-    ratio = times["loop IR"] / times["text"]
     taken = "" if "npc_loop(" in new_code else "  (not by the loop IR)"
-    print(
-        f"{function.__name__:12} loop IR {times['loop IR']:9.1f} us, text {times['text']:9.1f} us, ratio {ratio:5.2f}{taken}",
-        flush=True,
-    )
+    name = f"{function.__name__:12} {size:6}"
+    new_us, old_us = times["loop IR"], times["text"]
+    print(f"{name} loop IR {new_us:9.1f} us, text {old_us:9.1f} us, ratio {new_us / old_us:5.2f}{taken}", flush=True)
 
 
 def main(arguments: list[str]) -> None:
@@ -247,7 +248,11 @@ def main(arguments: list[str]) -> None:
         os.environ["NPCOMPILE_CACHE_DIR"] = folder
         for function in PROGRAMS:
             if not names or function.__name__ in names:
-                report(function, "--code" in arguments)
+                report(function, PROGRAMS[function], "--code" in arguments)
+        for program in (found for name, found in families.PROGRAMS.items() if name in names):
+            for size in ("small", "middle"):
+                assert isinstance(program.function, FunctionType)
+                report(program.function, partial(program.arguments, size), "--code" in arguments, size)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ from npcompile.tensor_core.loop_ir.adjoint import gradient, is_floating
 from npcompile.tensor_core.loop_ir.buffers import use_buffers
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.forward import forward
-from npcompile.tensor_core.loop_ir.memory import take_again
 from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import Policy, Program, Return
 from npcompile.tensor_core.loop_ir.pipeline import Ran, differentiable, run_passes
@@ -291,7 +290,6 @@ def differentiated(
         program.params = [*params[:own], *given_here, *params[own:all_of_them], *params[all_of_them + len(moved) :]]
         zeros = zeros * 2
     ran = run_passes(program)
-    take_again(program)
     return Differentiated(traced, program, zeros, ran, F32 in results)
 
 

@@ -96,6 +96,8 @@ def memory_of(ops: Iterable[Op], types: Sequence[Type]) -> Iterator[CText]:
                 yield c("  {} s{}[{}];", c(C_TYPES[element_of(types[result])]), result, elements)
             case Alloc(result, again=True):
                 yield c("  struct npc_site taken_{} = {{0, 0}};", result)
+            case Alloc(result, turns=turns) if turns:
+                yield c("  struct {{ npc_array* arrays[{}]; int next; }} turns_{} = {{{{ 0 }}, 0}};", turns, result)
             case Room(result):
                 yield c("  struct npc_room* m{} = 0;", result)
 

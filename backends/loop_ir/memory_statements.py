@@ -86,6 +86,18 @@ class MemoryStatements:
         for axis in reversed(range(kind.rank)):
             self.line("  {}.n[{}] = {}; {}.s[{}] = {};", name, axis, self.name(op.sizes[axis]), name, axis, stride)
             stride = c("{}.s[{}] * {}.n[{}]", name, axis, name, axis)
+        if op.turns:
+            self.line(
+                "  NPC_TURN({}, turns_{}, {}, {}, {}, {}, {});",
+                name,
+                op.result,
+                op.turns,
+                c(kind.element.name),
+                kind.rank,
+                stride,
+                int(op.zeroed),
+            )
+            return
         where = c("NPC_TAKE({}, taken_{}", name, op.result) if op.again else c("NPC_ALLOCATE({}, {}", name, c(kind.element.name))
         self.line("  {}, {}, {}, {});", where, kind.rank, stride, int(op.zeroed))
 

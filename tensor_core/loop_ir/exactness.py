@@ -1,12 +1,13 @@
 """The rules that make leaving a program exact, as a flow of facts through regions and blocks.
 
-Two facts hold at a place: the frame states that Python may still go on at, since nothing has happened after them that it must not
-do twice; and whether floating-point flags may be set that nobody has looked at.
+Facts hold at a place: the frame states that Python may still go on at, since nothing has happened after them that it must not
+do twice; and whether floating-point flags may be set that nobody has looked at. A store into an array that was made after a state
+is no such thing: Python makes another array.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from npcompile.tensor_core.loop_ir.flow import edges_of, flow_of
 from npcompile.tensor_core.loop_ir.forms import uses, walk
@@ -60,13 +61,14 @@ def verify_exactness(program: Program) -> None:
 class Facts:
     states: frozenset[int]  # that may be gone on at
     flagged: bool
+    made: frozenset[tuple[int, int]] = frozenset()  # an array, and a state before it was made
 
 
 def met(one: Facts | None, other: Facts | None) -> Facts | None:
     """What holds where two ways meet."""
     if one is None or other is None:
         return one or other
-    return Facts(one.states & other.states, one.flagged or other.flagged)
+    return Facts(one.states & other.states, one.flagged or other.flagged, one.made & other.made)
 
 
 def write_only(program: Program) -> set[int]:
@@ -116,27 +118,28 @@ class Exactness:
         match op:
             case FrameState(name):
                 self.looked(op, now)
-                return Facts(now.states | {name}, False)
+                return Facts(now.states | {name}, False, now.made)
             case Check(_, state) | Poll(state) | SideExit(state):
                 self.may_leave(op, state, now)
                 return None if isinstance(op, SideExit) else now
             case FpCheck(state):
                 self.may_leave(op, state, now)
-                return Facts(now.states, False)
+                return Facts(now.states, False, now.made)
             case FpClear():
-                return Facts(now.states, False)
+                return Facts(now.states, False, now.made)
+            case Alloc(result):
+                return replace(now, made=now.made | {(result, state) for state in now.states})
             case Store(array) if array in self.only_written:
                 return now
             case Store() | Append():
-                self.looked(op, now)
-                return Facts(frozenset(), False)
+                return self.effect(op, now)
             case Return():
                 self.looked(op, now)
                 return None
             case Let(result, name):
-                return Facts(now.states, now.flagged or sets_flags(name, self.program.types[result]))
+                return replace(now, flagged=now.flagged or sets_flags(name, self.program.types[result]))
             case Call():
-                return Facts(now.states, True)
+                return replace(now, flagged=True)
             case Cfg():
                 self.cfg(op, now)
                 return None
@@ -181,18 +184,27 @@ class Exactness:
             if not isinstance(each, COMPUTES) or isinstance(each, Let) and sets_flags(each.op, self.program.types[each.result]):
                 raise Invalid(Rule.UNDO, str(each))
         effect = has_effect(op.body, self.only_written)
-        return met(Facts(frozenset() if effect else now.states, False), self.region(op.slow, now))
+        return met(Facts(frozenset() if effect else now.states, False, now.made), self.region(op.slow, now))
 
     def loop(self, op: For | While, body: Region, now: Facts) -> Facts:
         """Every iteration begins with what holds at its first and after any other."""
-        start = Facts(frozenset() if has_effect(body, self.only_written) else now.states, now.flagged)
+        start = now
         label = op.label if isinstance(op, While) else -1
-        self.agains[label] = None
-        end = met(self.region(body, start), self.agains[label])
-        if end is not None and end.flagged and not start.flagged:
-            start = Facts(start.states, True)
+        while True:
+            self.agains[label] = None
             end = met(self.region(body, start), self.agains[label])
-        return start if end is None else Facts(start.states & now.states, start.flagged or end.flagged)
+            whole = met(start, end)
+            assert whole is not None
+            if whole == start:
+                return start
+            start = whole
+
+    def effect(self, op: Store | Append, now: Facts) -> Facts:
+        """What holds after something that Python must not do twice: if it goes on before the array was made, it does not."""
+        states = frozenset(state for array, state in now.made if isinstance(op, Store) and array == op.array) & now.states
+        if not states:
+            self.looked(op, now)
+        return replace(now, states=states)
 
     def looked(self, op: Op, now: Facts) -> None:
         if now.flagged:

@@ -78,6 +78,7 @@ class Interpreter:
     ignored: int = field(default_factory=ignored_errors)
     values: dict[int, Datum] = field(default_factory=dict)
     states: dict[int, FrameState] = field(default_factory=dict)
+    turns: dict[int, list[np.ndarray]] = field(default_factory=dict)  # by Alloc: its last arrays
 
     def run(self, arguments: Sequence[Datum]) -> Outcome:
         """Run the program on one argument for each of its params."""
@@ -292,13 +293,22 @@ class Interpreter:
             case Alloc():
                 kind = self.program.types[op.result]
                 assert isinstance(kind, Memref)
-                fill = np.zeros if op.zeroed else np.empty
-                return op.result, fill(tuple(self.of(op.sizes)), DTYPES[kind.element])  # type: ignore[arg-type]
+                return op.result, self.allocated(op, DTYPES[kind.element])
             case NewList():
                 return op.result, []
             case Call():
                 return op.result, CALLS[op.op](*self.of(op.args))
         raise AssertionError(f"not an op that runs: {op}")
+
+    def allocated(self, op: Alloc, dtype: np.dtype) -> np.ndarray:
+        sizes = tuple(map(int, self.of(op.sizes)))  # type: ignore[arg-type]
+        before = self.turns.setdefault(op.result, [])
+        made = before.pop(0) if op.turns and len(before) == op.turns else None
+        if made is None or made.shape != sizes:
+            made = np.empty(sizes, dtype)
+        before.append(made)
+        made.fill(0 if op.zeroed else 77)  # what a program must not read
+        return made
 
     def place(self, index: list[int], value: int) -> tuple[int | slice, ...]:
         """Where an element is, or elements side by side if the value is a vector."""

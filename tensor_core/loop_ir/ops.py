@@ -111,13 +111,15 @@ class View(Op):
 class Alloc(Op):
     """A new array in C order, filled with zeros or not at all.
 
-    `again`: where the op runs once more, nobody has the array that it made before, so that may have its memory.
+    `again`: where the op runs once more, nobody has the array that it made before, so that may have its memory. `turns`: nobody
+    has the one that it made so many times before, which may be given again.
     """
 
     result: Result
     sizes: list[Value]
     zeroed: bool
     again: bool = False
+    turns: int = 0
     at: Place = NOWHERE
 
 

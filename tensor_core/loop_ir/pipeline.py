@@ -16,6 +16,7 @@ from npcompile.tensor_core.loop_ir.fp_status import sink_flag_checks
 from npcompile.tensor_core.loop_ir.if_conversion import convert_ifs
 from npcompile.tensor_core.loop_ir.joins import join
 from npcompile.tensor_core.loop_ir.licm import hoist_invariants
+from npcompile.tensor_core.loop_ir.memory import take_again
 from npcompile.tensor_core.loop_ir.ops import Program
 from npcompile.tensor_core.loop_ir.parallelize import parallelize
 from npcompile.tensor_core.loop_ir.peel import peel
@@ -27,6 +28,7 @@ from npcompile.tensor_core.loop_ir.structure import structure
 from npcompile.tensor_core.loop_ir.value_ranges import value_ranges
 from npcompile.tensor_core.loop_ir.vectorize import vectorize
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
+from npcompile.tensor_core.loop_ir.views import see_through_views
 from npcompile.tensor_core.loop_ir.wavefront import skew_rows
 
 
@@ -49,6 +51,7 @@ PASSES = (
     Pass("peel", peel, Stage.CFG),
     Pass("simplify", simplify, Stage.CFG),
     Pass("structure", structure, Stage.CFG),
+    Pass("views", see_through_views, Stage.STRUCTURED),
     Pass("loop-invariant code", hoist_invariants, Stage.STRUCTURED),
     Pass("value ranges", value_ranges, Stage.STRUCTURED),
     Pass("check hoisting", hoist_checks, Stage.STRUCTURED),
@@ -60,8 +63,16 @@ PASSES = (
     Pass("if-conversion", convert_ifs, Stage.STRUCTURED),
     Pass("vectorize", partial(vectorize, lanes=LANES), Stage.STRUCTURED),
     Pass("signals", look_less_often, Stage.STRUCTURED),
+    Pass("memory", take_again, Stage.STRUCTURED),
 )
-SCALAR_PASSES = PASSES[:8]  # for a target without threads and vectors, which looks at no flags
+
+
+def before(name: str) -> tuple[Pass, ...]:
+    """The passes that run before the one of this name."""
+    return PASSES[: next(k for k, each in enumerate(PASSES) if each.name == name)]
+
+
+SCALAR_PASSES = before("wavefront")  # for a target without threads and vectors, which looks at no flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +88,7 @@ class Ran:
 
 def differentiable(program: Program) -> None:
     """Run the passes before reverse mode, in place: it takes structured programs, before there are versions of loops."""
-    for each in PASSES[:6]:
+    for each in before("check hoisting"):
         if stage_of(program) is each.stage:
             each.run(program)
     renumber(program)

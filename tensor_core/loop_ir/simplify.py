@@ -157,7 +157,7 @@ def thread_jumps(cfg: Cfg, flow: Flow) -> Flow | None:
 
 # --- equal ops
 
-FOLDED: Final = frozenset((Let, Constant, Size, Alloc))
+FOLDED: Final = frozenset((Let, Constant, Size, Alloc, View))
 
 
 @dataclass(slots=True)
@@ -168,7 +168,7 @@ class Numbering:
     flow: Flow
     new: dict[int, int] = field(default_factory=dict)
     constants: dict[int, Literal] = field(default_factory=dict)
-    allocs: dict[int, Alloc] = field(default_factory=dict)
+    sizes: dict[int, list[int]] = field(default_factory=dict)  # of arrays that are made, and views
 
     def run(self) -> None:
         known: dict[int, dict[Key, int]] = {}
@@ -204,10 +204,10 @@ class Numbering:
             return self.folded_let(op)
         if isinstance(op, Constant):
             self.constants[op.result] = op.value
-        elif isinstance(op, Alloc):
-            self.allocs[op.result] = op
-        elif isinstance(op, Size) and op.array in self.allocs:
-            return self.allocs[op.array].sizes[op.axis]
+        elif isinstance(op, Alloc | View):
+            self.sizes[op.result] = op.sizes
+        elif isinstance(op, Size) and op.array in self.sizes:
+            return self.sizes[op.array][op.axis]
         return None
 
     def folded_let(self, op: Let) -> int | None:

@@ -16,7 +16,7 @@ from npcompile.backends.loop_ir.pins import Needed, needed_results
 from npcompile.backends.loop_ir.statements import print_function
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.ops import Let, Program, Speculate
-from npcompile.tensor_core.loop_ir.pipeline import PASSES, run_passes
+from npcompile.tensor_core.loop_ir.pipeline import PASSES, SCALAR_PASSES, run_passes
 from npcompile.tensor_core.loop_ir.rows import sets_flags
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.agreement import compiled, happened
@@ -167,7 +167,7 @@ def made(function: FunctionType, count: int = len(PASSES)) -> Program:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("count", [8, len(PASSES)], ids=["scalar passes", "all passes"])
+@pytest.mark.parametrize("count", [len(SCALAR_PASSES), len(PASSES)], ids=["scalar passes", "all passes"])
 def test_errors_are_those_of_python(function: FunctionType, count: int) -> None:
     loop = compile_program(made(function, count))
     for arguments in ARGUMENTS:

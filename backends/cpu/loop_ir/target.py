@@ -145,6 +145,21 @@ static __attribute__((noinline, unused)) int npc_take(struct npc_frame* frame, s
   if ((!site.array || wanted > site.room) && !npc_take(frame, &site, NPC_OF_F64, wanted)) return {OUT_OF_MEMORY}; \\
   a.data = site.array->data; a.owner = (npc_i64)site.array; a.is_view = 0; \\
   if (zeroed) memset(a.data, 0, wanted); }}
+/* An array of a site whose arrays take turns: the one whose turn it is, if it has the shape. */
+NPC_INLINE int npc_fits(const npc_array* a, int rank, const npc_i64* sizes) {{
+  int fits = a && a->ob_refcnt == 1;
+  for (int axis = 0; fits && axis < rank; axis++) fits = a->dimensions[axis] == sizes[axis];
+  return fits;
+}}
+#define NPC_TURN(a, site, turns, kind, rank, bytes, zeroed) {{ \\
+  npc_array* made = site.arrays[site.next]; \\
+  if (npc_fits(made, rank, a.n)) {{ if (zeroed) memset(made->data, 0, bytes); }} \\
+  else {{ \\
+    made = site.arrays[site.next] = npc_allocate(frame, NPC_OF_##kind, rank, a.n, bytes, zeroed); \\
+    if (!made) return {OUT_OF_MEMORY}; \\
+  }} \\
+  site.next = site.next + 1 == turns ? 0 : site.next + 1; \\
+  a.data = made->data; a.owner = (npc_i64)made; a.is_view = 0; }}
 static __attribute__((noinline, unused)) int npc_grow(struct npc_list* list) {{
   const npc_i64 capacity = list->capacity ? 2 * list->capacity : 16;
   char* const data = rt->scratch(8 * capacity);

@@ -27,7 +27,6 @@ from npcompile.tensor_core.loop_ir.activity import written_params
 from npcompile.tensor_core.loop_ir.buffers import use_buffers
 from npcompile.tensor_core.loop_ir.forms import uses, walk
 from npcompile.tensor_core.loop_ir.fp_status import look_once
-from npcompile.tensor_core.loop_ir.memory import take_again
 from npcompile.tensor_core.loop_ir.ops import For, FrameState, Policy, Program, Return, While
 from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
 from npcompile.tensor_core.loop_ir.states import TupleOf
@@ -120,7 +119,6 @@ class Aborting:
             look_once(program, next(op.name for op in program.body if isinstance(op, FrameState)))
             use_buffers(program)
         ran = run_passes(program)
-        take_again(program)
         written = written_params(program, len(self.given))
         compile_loops = loop_gradients()
         assert compile_loops is not None

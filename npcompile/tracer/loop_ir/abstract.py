@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.loop_ir.states import ErrorState, Fixed, RangeIterator, Recipe, SequenceIterator, TupleOf, Use
 from npcompile.tensor_core.loop_ir.types import Type, kind_in_words
 
@@ -102,6 +103,13 @@ class Seen:
     lengths: tuple[int, ...]  # of the axes that are not new
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pending:
+    """A new array whose elements are not computed yet: Python's next effect, or another block, has them computed."""
+
+    array: Array  # of the graph of statements since the last one
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     start: int
@@ -133,7 +141,7 @@ class Iterating:
 class Method:
     """An attribute that is called next."""
 
-    receiver: Value | Seen
+    receiver: Value | Seen | Pending
     name: str
 
 
@@ -170,7 +178,9 @@ class EnteredErrorState:
 
 Traversal: TypeAlias = "Range | Enumerate | Zip | Iterating | Rest"
 Function: TypeAlias = "Method | Cell | Closure"
-Abstract: TypeAlias = "Value | Known | Tuple | Record | Slice | Seen | Traversal | Function | NewErrorState | EnteredErrorState"
+Abstract: TypeAlias = (
+    "Value | Known | Tuple | Record | Slice | Seen | Pending | Traversal | Function | NewErrorState | EnteredErrorState"
+)
 Key: TypeAlias = tuple["Type | Named | int | str | ErrorState | Key", ...]
 
 
@@ -178,6 +188,7 @@ WORDS = {
     Rest: "an iterator",
     Slice: "a slice",
     Seen: "a view",
+    Pending: "an array",
     Range: "a range",
     Enumerate: "an enumerate",
     Zip: "a zip",
@@ -309,6 +320,8 @@ def key_of(x: Abstract, types: list[Type]) -> Key:
             return ("new error state", modes)
         case EnteredErrorState(modes):
             return ("error state", modes)
+        case Pending():
+            raise AssertionError("what waits is computed before another block begins")
 
 
 def recipe_of(x: Abstract) -> Recipe:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FunctionType
+from typing import Protocol
 
 from npcompile.tensor_core.loop_ir.ops import (
     ALL_ERRORS,
@@ -107,6 +108,10 @@ class Saved:
     point: Point | None
 
 
+class Statement(Protocol):
+    def compute_all(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Begun:
     """A block that has no ops yet, and Python's frame there."""
@@ -124,6 +129,8 @@ class Builder:
     pending: list[Begun] = field(default_factory=list)
     constants: dict[int, Literal] = field(default_factory=dict)
     block: Block = field(default_factory=lambda: Block(0, [], []))
+    statement: Statement | None = None  # about arrays, whose elements wait to be computed
+    views: dict[int, tuple[int, Sequence[Abstract]]] = field(default_factory=dict)  # which arrays they are parts of, and which
     region: Region | None = None  # of the loop inside the block that ops go to
     names: dict[tuple[int, str], Same] = field(default_factory=dict)  # what was read from outside
     hints: dict[int, int] = field(default_factory=dict)  # what integers are in the first call, where that is known
@@ -134,6 +141,7 @@ class Builder:
     array_loops: set[int] = field(default_factory=set)  # headers of the function's own loops that hold such statements
     has_loops: bool = False  # other ones than over items that are known?
     is_exact: bool = False  # has it NumPy's bits in sums and powers too, or no program?
+    with_statements: bool = True  # about whole arrays, or is there no program?
     merges: bool = False  # is a float NumPy's wherever blocks meet? Then there are fewer versions
     start: int = 0  # the state at the beginning, of a program that aborts
     point: Point | None = None
@@ -143,6 +151,11 @@ class Builder:
     @property
     def aborts(self) -> bool:
         return self.program.policy is Policy.ABORT
+
+    @property
+    def has_numpys_bits(self) -> bool:
+        """Are sums, powers and the order of axes those of NumPy, or is there no program?"""
+        return self.is_exact or not self.aborts
 
     @property
     def facts(self) -> CodeFacts:
@@ -266,7 +279,10 @@ class Builder:
         return mask
 
     def flush(self) -> None:
-        """Look at the flags: before what Python must not do twice, and before execution goes elsewhere."""
+        """Compute what waits and look at flags: before what Python must not do twice, and before execution goes elsewhere."""
+        if self.statement is not None:
+            self.statement.compute_all()
+            self.statement = None
         if self.flagged:
             self.emit(FpCheck(self.state(), self.errors(), self.at))
             self.flagged = False

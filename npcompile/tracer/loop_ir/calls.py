@@ -117,7 +117,7 @@ def length(b: Builder, args: Arguments) -> Abstract:
 
 def absolute(b: Builder, args: Arguments) -> Abstract:
     x = only(args)
-    if b.aborts and statements.is_about_arrays(b, x):
+    if statements.is_about_arrays(b, x):
         return statements.unary(b, "abs", x)
     return Value(numbers.absolute(b, value_of(x)))
 
@@ -171,7 +171,7 @@ def call(b: Builder, function: Abstract, args: Arguments, names: tuple[str, ...]
         case Method(Value(items), "append") if isinstance(b.type(items), List) and len(args) == 1:
             lists.append(b, items, value_of(args[0]))
             return Known(None)
-        case Method(receiver, name) if b.aborts and statements.is_about_arrays(b, receiver):
+        case Method(receiver, name) if statements.is_about_arrays(b, receiver):
             positional = len(args) - len(names)
             return statements.method(b, receiver, name, args[:positional], dict(zip(names, args[positional:])))
     raise Unsupported(f"a call of {in_words(function)}")
@@ -186,7 +186,9 @@ def made_here(b: Builder, make: Callable[[], Abstract]) -> Abstract:
 
 def is_statement(b: Builder, named: Named, args: Arguments, names: tuple[str, ...]) -> bool:
     """Is a call of one of NumPy's functions about arrays: does it take or make some?"""
-    if not b.aborts or named not in registry.FUNCTIONS or named in OF_OBJECTS:
+    if named not in registry.FUNCTIONS or named in OF_OBJECTS:
+        return False
+    if not b.aborts and (named in OWN or named in OF_NEW_ARRAYS or not any(statements.is_about_arrays(b, x) for x in args)):
         return False
     if named in (np.zeros, np.empty) and len(args) == 1 and not names:
         return False  # memory of the IR's own
@@ -228,7 +230,7 @@ def attribute(b: Builder, x: Abstract, name: str) -> Abstract:
                     return Value(indexing.count(b, array))
                 case "ndim":
                     return Value(b.constant(kind.rank))
-    if b.aborts and statements.is_about_arrays(b, x):
+    if statements.is_about_arrays(b, x):
         return statements.attribute(b, x, name)
     raise Unsupported(f"the attribute {name}")
 

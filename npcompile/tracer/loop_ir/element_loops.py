@@ -40,9 +40,18 @@ class Loops:
     sizes: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # symbol -> a value, and axis if it is an array
     memo: dict[tuple[Node, tuple[int, ...]], int] = field(default_factory=dict)  # elements that the region has
     own: set[Node] = field(default_factory=set)  # arrays that nothing else shows
+    computed_sizes: dict[Size, int] = field(default_factory=dict)  # outside of loops
 
     def size(self, size: Size) -> int:
         """The value of a size."""
+        if size in self.computed_sizes:
+            return self.computed_sizes[size]
+        found = self.sum_of(size)
+        if self.b.region is None:
+            self.computed_sizes[size] = found
+        return found
+
+    def sum_of(self, size: Size) -> int:
         b = self.b
         if not isinstance(size, Dim):
             return b.constant(int(size))
@@ -260,7 +269,7 @@ class Loops:
             return of_integers(b, node.op, args)
         if node.op in COMPARED and Kind.F64 in kinds:
             return b.let(node.op, *(numbers.as_f64(b, arg) for arg in args))
-        if node.op == "power" and b.is_exact:
+        if node.op == "power" and b.has_numpys_bits:
             raise Unsupported("powers of elements, which NumPy rounds in another way")
         if node.op not in ROWS or any(kind not in numbers.DOUBLES for kind in kinds):
             raise Unsupported(f"{node.op} of elements of {', '.join(kind.value for kind in kinds)}")
@@ -268,8 +277,8 @@ class Loops:
 
     # --- effects
 
-    def store(self, array: int, node: Node, before: Node, graph: GraphBuilder) -> None:
-        """Make `node` the contents of the array, which were `before`."""
+    def update(self, array: int, node: Node, before: Node, graph: GraphBuilder) -> Update:
+        """What makes `node` the contents of the array, which were `before`. What the array may be read for is computed."""
         if node.op == "slice_update" and node.inputs[0] is before:
             value = expanded(graph.finish([node.inputs[1]])).outputs[0]
             start, step, sizes = node.params["start"], node.params["step"], value.meta.shape
@@ -277,9 +286,26 @@ class Loops:
             value = expanded(graph.finish([node])).outputs[0]
             start, step, sizes = (0,) * node.meta.ndim, (1,) * node.meta.ndim, node.meta.shape
         self.prepare(graph.finish([value]))
-        if reads(value, self.own - {before}):
+        if reads(value, self.own - {before} if self.b.aborts else set()):
             self.result(value)  # what is stored to may be what it reads
-        self.fill(array, sizes, lambda index: (self.sliced(start, step, index), self.element(value, index)))
+        for each in (*sizes, *start):
+            self.size(each)  # what may be left for is before the first store
+        return Update(array, value, start, step, sizes)
+
+    def store(self, update: Update) -> None:
+        value, start, step = update.value, update.start, update.step
+        self.fill(update.array, update.sizes, lambda index: (self.sliced(start, step, index), self.element(value, index)))
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Elements of an array from `start` on, with a step, that become those of a node."""
+
+    array: int
+    value: Node
+    start: Sequence[Size]
+    step: Sequence[int]
+    sizes: Sequence[Size]
 
 
 def nested(b: Builder, sizes: Sequence[int], body: Body, first: Sequence[int] = (), outer: Sequence[int] = ()) -> list[int]:

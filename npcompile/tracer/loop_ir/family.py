@@ -44,7 +44,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     While,
     Yield,
 )
-from npcompile.tensor_core.loop_ir.pipeline import PASSES, Ran, run_passes
+from npcompile.tensor_core.loop_ir.pipeline import PASSES, Ran, before, run_passes
 from npcompile.tensor_core.loop_ir.report import CARRIED
 from npcompile.tensor_core.loop_ir.rows import ROWS, Rule
 from npcompile.tensor_core.loop_ir.states import TupleOf
@@ -57,16 +57,15 @@ from npcompile.tracer.loop_ir.front_end import Traced
 EXACT = ("add", "subtract", "multiply", "divide", "negative", "absolute", "sqrt")  # whose results IEEE 754 tells to the bit
 CHOSEN = "choose"  # one of two numbers that are there already
 POWERS = ("**", "**=")
+STATEMENTS = False  # about whole arrays: other compilers do several at once, and on threads
 LONG_VECTOR = 1 << 14  # elements, of arrays that whole statements in loops are about
 LARGE_MATRIX = 64  # rows and columns
-FIRST = next(k for k, each in enumerate(PASSES) if each.name == "value ranges")  # before it, loops are as the user wrote them
+FIRST = len(before("value ranges"))  # the first pass after which loops are no more as the user wrote them
 
 
 def optimised(traced: Traced, facts: CodeFacts) -> list[Ran]:
     """Run the passes on a program in place. Raises Unsupported where the function is better compiled in another way."""
     program = traced.program
-    if traced.has_arrays or traced.has_products:
-        raise Unsupported("statements about whole arrays in loops")
     ran = run_passes(program, passes=PASSES[:FIRST])
     for reason in (*why_not_whole(program, facts), *why_not_plain(program)):
         raise Unsupported(reason)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Policy, Program, Return
-from npcompile.tensor_core.loop_ir.types import Kind, List, Memref
+from npcompile.tensor_core.loop_ir.types import Kind, List
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.loop_ir import calls, control, inlining, iteration, leaving, lists, objects, operators, statements
 from npcompile.tracer.loop_ir.abstract import (
@@ -27,6 +27,7 @@ from npcompile.tracer.loop_ir.abstract import (
     Mark,
     Method,
     NewErrorState,
+    Pending,
     Range,
     Rest,
     Seen,
@@ -70,11 +71,13 @@ def trace(
     policy: Policy = Policy.RESUME,
     merges: bool = False,
     is_exact: bool = False,
+    with_statements: bool = True,
 ) -> Traced:
     """The loop IR of `function` for positional arguments of these types, in the stage of blocks. Raises Unsupported.
 
     A program that aborts may call functions and read numbers and arrays from outside. `merges`: a float is NumPy's wherever
     control comes from several places. `is_exact`: with NumPy's bits in sums and powers too, where that has a program.
+    `with_statements`: also those about whole arrays.
 
     >>> trace(lambda x, i: x[i] * 2.0, (np.ones(3), 1)).program.params
     [Param(value=0, slot=0), Param(value=1, slot=1)]
@@ -82,7 +85,7 @@ def trace(
     code = function.__code__
     if len(arguments) != code.co_argcount:
         raise Unsupported("another number of arguments than of parameters")
-    front = FrontEnd(function, policy, merges, is_exact)
+    front = FrontEnd(function, policy, merges, is_exact, with_statements)
     while True:
         try:
             return front.trace(arguments)
@@ -100,6 +103,7 @@ class FrontEnd:
     policy: Policy
     merges: bool
     is_exact: bool
+    with_statements: bool
     element: Kind = Kind.INT  # of lists: what is appended says it, after they are made
     inputs: tuple[Source, ...] = ()
     is_done: bool = False  # has the block its terminator?
@@ -108,9 +112,8 @@ class FrontEnd:
     def trace(self, arguments: Sequence[object]) -> Traced:
         code = self.function.__code__
         entry = inlining.frame_of(self.function, self.policy is Policy.ABORT)
-        b = Builder(
-            Program(code.co_name, code.co_filename, policy=self.policy), entry, is_exact=self.is_exact, merges=self.merges
-        )
+        program = Program(code.co_name, code.co_filename, policy=self.policy)
+        b = Builder(program, entry, is_exact=self.is_exact, with_statements=self.with_statements, merges=self.merges)
         for slot, argument in enumerate(arguments):
             entry.locals[slot] = taken(b, argument, entry.facts.slots[slot], slot)
         for k, source in enumerate(self.inputs):
@@ -136,7 +139,7 @@ class FrontEnd:
 
     def translate(self, b: Builder) -> None:
         """Instructions from where the frame is to the end of the block."""
-        b.flagged, b.constants, self.is_done = False, {}, False
+        b.flagged, b.constants, b.statement, b.views, self.is_done = False, {}, None, {}, False
         is_first = True
         if not b.aborts:
             b.begin_point(b.frame.index)
@@ -161,6 +164,8 @@ class FrontEnd:
         rule = RULES.get(i.opname)
         if rule is None:
             raise Unsupported(f"the instruction {i.opname}")
+        if b.statement is not None and i.opname not in LEAVE_PENDING:
+            b.statement.compute_all()
         rule(self, b, i)
 
     def push_outside(self, b: Builder, i: Instruction, source: Source) -> None:
@@ -181,6 +186,13 @@ class FrontEnd:
         b.frame.stack.append(calls.constant(b, b.read(source)))
 
 
+# What takes arrays whose elements are not computed yet from the stack, or puts something on it.
+LEAVE_PENDING = frozenset((
+    *("BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE", "UNARY_INVERT"),
+    *("BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "STORE_SLICE"),
+    *("LOAD_FAST", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_ATTR", "LOAD_METHOD", "CALL", "CALL_KW"),
+    *("PUSH_NULL", "COPY", "SWAP", "BUILD_SLICE", "NOP"),
+))  # fmt: skip
 Rule: TypeAlias = Callable[[FrontEnd, Builder, Instruction], None]
 RULES: dict[str, Rule] = {}
 
@@ -351,7 +363,7 @@ def build_slice(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 def make_slice(b: Builder, step: object = 1) -> None:
     last, first = b.frame.stack.pop(), b.frame.stack.pop()
-    if not isinstance(step, int) or not (step == 1 or b.aborts):
+    if not isinstance(step, int) or not step:
         raise Unsupported("a slice with a step that is not constant")
     start, stop = (None if x == Known(None) else x for x in (first, last))
     b.frame.stack.append(Slice(start, stop, step))
@@ -388,8 +400,8 @@ def store_slice(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("BINARY_OP")
 def binary_op(front: FrontEnd, b: Builder, i: Instruction) -> None:
     right, left = b.frame.stack.pop(), b.frame.stack.pop()
-    result = operators.binary(b, i.argval, left, right)
-    b.frame.stack.append(result)
+    b.frame.stack.append(Known(None))  # as before a call
+    b.frame.stack[-1] = operators.binary(b, i.argval, left, right)
 
 
 @handles("COMPARE_OP")
@@ -442,11 +454,14 @@ def load_attr(front: FrontEnd, b: Builder, i: Instruction) -> None:
 @handles("LOAD_METHOD")
 def load_method(front: FrontEnd, b: Builder, i: Instruction) -> None:
     x = b.frame.stack.pop()
-    is_own = isinstance(x, Value) and isinstance(b.type(x.value), List if b.aborts else List | Memref)
-    if isinstance(x, Value | Seen) and (is_own or b.aborts and statements.is_about_arrays(b, x)):
+    if isinstance(x, Value | Seen | Pending) and (is_list(b, x) or statements.is_about_arrays(b, x)):
         push_callable(b, i, Method(x, i.argval))
     else:
         push_callable(b, i, calls.attribute(b, x, i.argval))
+
+
+def is_list(b: Builder, x: Abstract) -> bool:
+    return isinstance(x, Value) and isinstance(b.type(x.value), List)
 
 
 @handles("CALL", "CALL_KW")

@@ -10,11 +10,11 @@ import numpy as np
 
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Node
-from npcompile.tensor_core.loop_ir.ops import Call
+from npcompile.tensor_core.loop_ir.ops import Call, Scratch
 from npcompile.tensor_core.loop_ir.types import B1, BOOL, F64, KINDS, Kind, Memref
 from npcompile.tracer.loop_ir import indexing
 from npcompile.tracer.loop_ir.abstract import Slice, Unsupported, Value
-from npcompile.tracer.loop_ir.element_loops import ELEMENTS, Index, Loops, Rule
+from npcompile.tracer.loop_ir.element_loops import ELEMENTS, Index, Loops, Rule, nested
 from npcompile.tracer.loop_ir.elements import as_kind, constant, converted, of_integers, read
 
 MOST_ELEMENTS = 64  # of a constant array
@@ -47,7 +47,7 @@ def reduce(loops: Loops, node: Node) -> None:
 
 def require_order_of_sum(loops: Loops, dtype: np.dtype, sizes: Sequence[Size]) -> None:
     is_short = all(isinstance(size, int) for size in sizes) and math.prod(sizes) < PAIRWISE  # type: ignore[arg-type]
-    if loops.b.is_exact and dtype.kind == "f" and not is_short:
+    if loops.b.has_numpys_bits and dtype.kind == "f" and not is_short:
         raise Unsupported("a sum of an array, which NumPy adds up in another order")
 
 
@@ -114,9 +114,46 @@ def extreme(op: str) -> Reducer:
 
         if dtype.kind != "f":
             return loops.over(sizes, of_words, [best])[0]
+        if not b.aborts:  # no gradient is asked for
+            return extreme_in_lanes(loops, op, sizes, at, best)
         return loops.over(sizes, body, [best, constant(b, 0.0)])[0]
 
     return reduce
+
+
+LANES = 16  # of an extreme, whose numbers may come in any order
+
+
+def extreme_in_lanes(loops: Loops, op: str, sizes: Sequence[Size], at: Callable[[Sequence[int]], int], first: int) -> int:
+    """The greatest or the least number. Each lane has that of every 16th along the last axis."""
+    b = loops.b
+    *outer, last = [loops.size(size) for size in sizes]
+    lanes = b.constant(LANES)
+    best = b.new(Memref(Kind.F64, 1, contiguous=True, writeable=True, owned=True))
+    b.emit(Scratch(best, LANES, b.at))
+    strips, rest = b.let("floor_divide", last, lanes), b.let("remainder", last, lanes)
+
+    def more(index: list[int], lane: int) -> None:
+        loops.put(best, [lane], b.let(op, read(b, best, [lane]), at(index)))
+
+    def strip(index: list[int], handed: list[int]) -> Sequence[int]:
+        *around, number, lane = index
+        more([*around, b.let("add", b.let("multiply", number, lanes), lane)], lane)
+        return ()
+
+    def behind(index: list[int], handed: list[int]) -> Sequence[int]:
+        *around, lane = index
+        more([*around, b.let("add", b.let("multiply", strips, lanes), lane)], lane)
+        return ()
+
+    def begun(index: list[int], handed: list[int]) -> Sequence[int]:
+        loops.put(best, index, first)
+        return ()
+
+    nested(b, [lanes], loops.alone(begun))
+    nested(b, [*outer, strips, lanes], loops.alone(strip))
+    nested(b, [*outer, rest], loops.alone(behind))
+    return nested(b, [lanes], lambda index, handed: [b.let(op, *handed, read(b, best, index))], [first])[0]
 
 
 REDUCERS: dict[str, Reducer] = {

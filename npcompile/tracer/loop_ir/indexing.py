@@ -136,7 +136,9 @@ def view(b: Builder, array: int, kind: Memref, keys: Sequence[Abstract], is_insi
                 raise Unsupported("an index of an array that is neither an integer nor a slice")
     # A part of C order is in C order where only leading axes are cut.
     whole = all(isinstance(key, Slice) and key.start is key.stop is None for key in keys[1 + kept.index(True) :])
-    return part(b, array, kind, starts, kept, sizes, whole and all(kept[kept.index(True) :]))
+    made = part(b, array, kind, starts, kept, sizes, whole and all(kept[kept.index(True) :]))
+    b.views[made.value] = array, keys
+    return made
 
 
 def part(

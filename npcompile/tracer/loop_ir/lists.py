@@ -73,6 +73,6 @@ def repeated(b: Builder, items: int, times: int) -> Abstract:
         return ()
 
     nested(b, [count, indexing.size(b, items)], body)
-    b.frame.stack.append(made)
+    b.frame.stack[-1] = made
     b.begin_point(b.frame.index + 1)
-    return b.frame.stack.pop()
+    return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npcompile.tensor_core.loop_ir.types import List
+from npcompile.tensor_core.loop_ir.types import List, Scalar
 from npcompile.tracer.loop_ir import calls, filling, indexing, lists, numbers, objects, statements
 from npcompile.tracer.loop_ir.abstract import Abstract, Tuple, Value
 from npcompile.tracer.loop_ir.builder import Builder
@@ -10,7 +10,11 @@ from npcompile.tracer.loop_ir.number_functions import value_of
 
 
 def is_statement(b: Builder, *operands: Abstract) -> bool:
-    return b.aborts and statements.is_about_arrays(b, *operands)
+    return statements.is_about_arrays(b, *operands)
+
+
+def is_number(b: Builder, x: Value) -> bool:
+    return isinstance(b.type(x.value), Scalar)
 
 
 def item(b: Builder, x: Abstract, key: Abstract) -> Abstract:
@@ -23,13 +27,18 @@ def item(b: Builder, x: Abstract, key: Abstract) -> Abstract:
 def set_item(b: Builder, x: Abstract, key: Abstract, value: Abstract) -> None:
     """`x[key] = value`."""
     keys = indexing.parts_of(key)
-    if is_statement(b, x) and not (statements.is_plain(b, x, key) and indexing.is_element(b, x, keys)):
-        statements.set_item(b, x, key, value)
-    elif isinstance(x, Value) and isinstance(b.type(x.value), List):
-        lists.set_item(b, x.value, key, value_of(value))
-    elif isinstance(x, Value) and not b.aborts and not indexing.is_element(b, x, keys):
-        filling.set_all(b, x.value, keys, value_of(value))
+    if statements.is_own_view(b, x, keys, value):
+        b.flush()
         b.begin_point(b.frame.index + 1)
+        return  # what `x[1:] += y` ends with
+    is_element = indexing.is_element(b, x, keys)
+    if isinstance(x, Value) and isinstance(b.type(x.value), List):
+        lists.set_item(b, x.value, key, value_of(value))
+    elif not b.aborts and not is_element and isinstance(x, Value) and isinstance(value, Value) and is_number(b, value):
+        filling.set_all(b, x.value, keys, value.value)
+        b.begin_point(b.frame.index + 1)
+    elif is_statement(b, x) and not (statements.is_plain(b, x, key) and is_element):
+        statements.set_item(b, x, key, value)
     else:
         indexing.store(b, x, key, value_of(value))
 

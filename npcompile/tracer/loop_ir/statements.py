@@ -1,4 +1,9 @@
-"""A statement about arrays, in a program that aborts: numpy_shim says which graph it is, and that becomes loops over elements.
+"""Statements about arrays: numpy_shim says which graph they are, and that becomes loops over elements.
+
+In a program that aborts each statement is computed where it stands. Where execution can be resumed, an array that an operator
+makes waits (`Pending`) for the operators around it: one nest of loops computes an expression. It is computed before the next
+effect, which Python must not do again, and before the block ends; until then execution is left at the frame before all of it.
+Then what an effect stores is computed, in memory of its own where it reads any, before anything is stored.
 
 Sizes are symbols of the graph and values of the program. What the shim asks of them is answered as it is for the first call's
 arrays, and where that is not known for the general case; the answer becomes a Check before the statement.
@@ -27,12 +32,25 @@ from npcompile.tensor_core.loop_ir.types import DTYPES, I64, INT, NUMPYS, Memref
 from npcompile.tensor_core.meta import TensorMeta, contiguous_strides
 from npcompile.tensor_core.transforms.decompose import expanded
 from npcompile.tracer.loop_ir import indexing
-from npcompile.tracer.loop_ir.abstract import Abstract, Along, Known, Seen, Slice, Tuple, Unsupported, Value, in_words
+from npcompile.tracer.loop_ir.abstract import (
+    Abstract,
+    Along,
+    Known,
+    Method,
+    Pending,
+    Seen,
+    Slice,
+    Tuple,
+    Unsupported,
+    Value,
+    in_words,
+)
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.element_loops import Loops
 from npcompile.tracer.loop_ir.graph_rules import RULES
 
 OF_ONES = ("squeeze", np.squeeze)  # what axes there are depends on which sizes are 1, and no Check asks for that
+WHOLE = Slice(None, None)
 UNKNOWN_SIZE, UNKNOWN_INTEGER = 1000, 2  # hints of those of which nothing is known: integers often are indices
 
 
@@ -78,6 +96,7 @@ class Statement:
     loops: Loops = field(init=False)
     storages: dict[int, Node] = field(default_factory=dict)  # arrays of the program, by value where the statement begins
     given: list[tuple[Array, Node]] = field(default_factory=list)
+    results: dict[int, Value] = field(default_factory=dict)  # by id of arrays that were pending
 
     def __post_init__(self) -> None:
         self.graph = GraphBuilder(env=self.env)
@@ -99,6 +118,8 @@ class Statement:
                 return self.number(value, kind)
             case Seen(array):
                 return self.shown(x, array)
+            case Pending(waiting):
+                return waiting
             case Tuple(items, is_list):
                 return (list if is_list else tuple)(map(self.lifted, items))
             case Slice(start, stop, step):
@@ -182,6 +203,8 @@ class Statement:
                 return self.view(found)
             case Array() if found.meta.boxed and not found.ndim:
                 raise Unsupported("an array without axes")
+            case Array() if found.ndim and not self.b.aborts:
+                return Pending(found)
             case Array():
                 self.require_order(found)
                 return self.computed(found.node)
@@ -198,7 +221,7 @@ class Statement:
     def require_order(self, x: Array) -> None:
         """The arrays that a program makes are in C's order, NumPy's often in that of operands."""
         strides = contiguous_strides(x.shape, x.dtype.itemsize)
-        if self.b.is_exact and x.ndim > 1 and not all(map(same, strides, x.meta.strides)):
+        if self.b.has_numpys_bits and x.ndim > 1 and not all(map(same, strides, x.meta.strides)):
             raise Unsupported("an array whose order in memory is not C's")
 
     def owner(self, x: Array) -> int | None:
@@ -257,11 +280,40 @@ class Statement:
 
     # --- effects
 
+    @property
+    def writes(self) -> bool:
+        return any(x.storage.node is not node for x, node in self.given)
+
     def write(self) -> None:
         """Store what the statement has changed."""
-        for x, node in self.given:
-            if x.storage.node is not node:
-                self.loops.store(self.loops.made[node], x.storage.node, node, self.graph)
+        changed = [(self.loops.made[node], x.storage.node, node) for x, node in self.given if x.storage.node is not node]
+        updates = [self.loops.update(array, now, before, self.graph) for array, now, before in changed]
+        self.checks()
+        if updates:
+            self.b.statement = None
+            self.b.flush()
+        for update in updates:
+            self.loops.store(update)
+
+    # --- arrays that wait
+
+    def compute_all(self) -> None:
+        """Those on the stack."""
+        stack = self.b.frame.stack
+        stack[:] = [self.computed_parts(x) for x in stack]
+
+    def computed_parts(self, x: Abstract) -> Abstract:
+        match x:
+            case Pending(array):
+                if id(array) not in self.results:
+                    self.require_order(array)
+                    found = self.computed(array.node)
+                    assert isinstance(found, Value), found
+                    self.results[id(array)] = found
+                return self.results[id(array)]
+            case Method(receiver, name):
+                return Method(self.computed_parts(receiver), name)  # type: ignore[arg-type]
+        return x
 
 
 def with_new_axes(axes: Sequence[tuple[Along, Size] | None], shape: Sequence[Size]) -> list[tuple[Along, Size] | None] | None:
@@ -282,15 +334,28 @@ def is_one(size: Size) -> bool:
 
 def perform(b: Builder, call: Callable[..., Any], args: Sequence[Abstract], keywords: dict[str, Abstract]) -> Abstract:
     """The result of a captured form, whose effects are the program's."""
-    statement = Statement(b)
+    if not b.with_statements:
+        raise Unsupported("a statement about whole arrays")
+    statement = b.statement if isinstance(b.statement, Statement) else Statement(b)
+    if not b.aborts:
+        b.statement = statement
     try:
         positional, named = [statement.lifted(x) for x in args], {name: statement.lifted(x) for name, x in keywords.items()}
         require_arguments(call, positional, named)
         found = call(statement.graph, *positional, **named)
         statement.checks()
+        if not statement.writes:
+            result = statement.lowered(found)
+            statement.checks()
+            return result
+        if not b.aborts:
+            statement.compute_all()
         result = statement.lowered(found)
         statement.write()
-        statement.checks()
+        if not b.aborts:
+            if call is not setitem:
+                b.frame.stack[-1] = result
+            b.begin_point(b.frame.index + 1)
         return result
     except Decline as error:
         raise Unsupported(str(error)) from None
@@ -313,7 +378,7 @@ def is_about_arrays(b: Builder, *parts: Abstract) -> bool:
     """Is one of these an array, or a tuple or list with one?"""
     for x in parts:
         match x:
-            case Seen():
+            case Seen() | Pending():
                 return True
             case Value(value) if isinstance(b.type(value), Memref):
                 return True
@@ -364,6 +429,17 @@ def set_item(b: Builder, x: Abstract, key: Abstract, value: Abstract) -> None:
     perform(b, setitem, [x, rest, value], {})
 
 
+def is_own_view(b: Builder, x: Abstract, keys: Sequence[Abstract], value: Abstract) -> bool:
+    """Is the value the view `x[keys]` itself?"""
+    if not isinstance(x, Value) or not isinstance(value, Value) or value.value not in b.views:
+        return False
+    array, its_keys = b.views[value.value]
+    kind = b.type(array)
+    if not isinstance(kind, Memref) or not kind.writeable:
+        return False
+    return array == x.value and tuple(its_keys[: len(keys)]) == tuple(keys) and all(key == WHOLE for key in its_keys[len(keys) :])
+
+
 def without_integers(b: Builder, x: Abstract, key: Abstract) -> tuple[Abstract, Abstract]:
     """The part of an array that integers and slices choose, and the rest of the key: the shim's questions about integers were
     answered for this call alone."""
@@ -375,10 +451,9 @@ def without_integers(b: Builder, x: Abstract, key: Abstract) -> tuple[Abstract, 
     chosen = [part for part in parts if part != Known(None)]
     if len(chosen) > kind.rank or all(isinstance(part, Value) for part in chosen) and len(chosen) == kind.rank:
         return x, key
-    whole = Slice(None, None)
-    keys = [whole if isinstance(part, Slice) and part.step != 1 else part for part in chosen]
+    keys = [WHOLE if isinstance(part, Slice) and part.step != 1 else part for part in chosen]
     view = indexing.view(b, x.value, kind, indexing.all_axes(keys, kind))
-    rest = [whole if isinstance(part, Slice) and part.step == 1 else part for part in parts if not isinstance(part, Value)]
+    rest = [WHOLE if isinstance(part, Slice) and part.step == 1 else part for part in parts if not isinstance(part, Value)]
     return view, Tuple(tuple(rest))
 
 

@@ -23,9 +23,9 @@ from npcompile.tensor_core.loop_ir.types import Object
 from npcompile.tensor_core.source import NONE, Literal, Name, Written
 from npcompile.tracer.conditions import NativeQuestion, conditions
 from npcompile.tracer.ending import Ending
+from npcompile.tracer.loop_ir import family
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.asking import guards_of_name, guards_of_type
-from npcompile.tracer.loop_ir.family import optimised
 from npcompile.tracer.loop_ir.front_end import trace
 from npcompile.tracer.loop_ir.resume import live
 from npcompile.tracer.loop_ir.sources import Same
@@ -67,10 +67,10 @@ class WholeFunction:
             raise Unsupported("variables of functions inside, or other parameters than positional ones")
         if any(type(x) is int and x == -(2**63) for x in state):
             raise Unsupported("the least integer of a word")
-        traced = trace(function.python, state)
+        traced = trace(function.python, state, with_statements=family.STATEMENTS)
         if any(isinstance(kind, Object) and kind != NOTHING for kind in traced.program.types):
             raise Unsupported("an argument that is no number or array")
-        ran = optimised(traced, function.facts)
+        ran = family.optimised(traced, function.facts)
         ending, name = Ending.at(function, point, state), f"loop_{next(function.numbers)}"
         return cls(ending, traced.program, traced.guards, ran, unit_of(traced.program), name)
 
