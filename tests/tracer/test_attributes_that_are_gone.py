@@ -134,3 +134,21 @@ def test_a_default_that_is_gone():
     given.__kwdefaults__ = None
     with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'y'"):
         compiled(x)
+
+
+@pytest.mark.parametrize("module", ("builtins", "numpy"))
+def test_a_class_that_says_it_is_of_a_library(module):
+    made = {}
+    exec("class Made:\n    kept = 2.0\n", made)
+    made["Made"].__module__ = module
+    owner = made["Made"]
+
+    def f(x):
+        return x * owner.kept, getattr(owner, "later", None)
+
+    compiled = npc.compile(f, backend="eager")
+    for value in (2.0, 5.0):
+        owner.kept = value
+        assert repr(compiled(np.arange(3.0))) == repr(f(np.arange(3.0)))
+    owner.later = 1
+    assert compiled(np.arange(3.0))[1] == 1

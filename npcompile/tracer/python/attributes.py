@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import sys
 import types
 from typing import Any
 
@@ -244,7 +245,7 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
         return operators.lift(getattr(value, name))
     if isinstance(value, np.ufunc) and name in ("reduce", "accumulate", "outer", "at", "reduceat", "resolve_dtypes"):
         return Constant(getattr(value, name))
-    if isinstance(value, type) and value.__flags__ & IS_OF_PYTHON and not is_library(value.__module__):
+    if isinstance(value, type) and value.__flags__ & IS_OF_PYTHON and not is_class_of_library(value):
         made = load_from_class(frame, owner, name)
         if made is not None:
             return made
@@ -257,7 +258,7 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
             raise raising.raises(AttributeError, f"type object {value.__name__!r} has no attribute {name!r}")
         if found is _missing:
             raise Decline(f"{type(value).__qualname__} has no attribute {name!r}")
-        if isinstance(value, type) and not is_library(value.__module__):
+        if isinstance(value, type) and not is_class_of_library(value):
             return frame.capture.attribute(owner.source or frame.capture.object_of(value), name, found)
         return operators.lift(found)
     if isinstance(value, (types.FunctionType, type(np.sum), np.ufunc)) and name in ("__name__", "__qualname__", "__module__"):
@@ -300,6 +301,13 @@ def library_constant(found: Any) -> Any:
 
 def is_library(module: str | None) -> bool:
     return (module or "").split(".")[0] in FIXED_MODULES
+
+
+def is_class_of_library(cls: type) -> bool:
+    """One written in Python may say so and be the user's: `exec` makes classes of the module "builtins"."""
+    module = sys.modules.get(cls.__module__) if isinstance(cls.__module__, str) else None
+    is_written = bool(cls.__flags__ & IS_OF_PYTHON)
+    return is_library(cls.__module__) and (not is_written or getattr(module, cls.__qualname__, None) is cls)
 
 
 # What functions have, as members of the C structure or, since CPython 3.14, in other ways.
