@@ -67,7 +67,7 @@ class Emitter(ValueTexts):
             raise BegunIterator(unfinished.made_at)
         fresh: dict[int, Storage] = {}
         seen: set[int] = set()
-        pending = list(values)[::-1]  # in their order, as a result that is a tuple of arrays has them
+        pending = list(values)
         require_unseen(self.capture, pending)
         while pending:
             value = pending.pop()
@@ -87,7 +87,7 @@ class Emitter(ValueTexts):
             elif isinstance(value, Iterator) and not is_as_made(value):
                 raise BegunIterator(value.made_at)
             elif not (isinstance(value, (Sequence, Mapping, SetValue, Cell)) and is_unchanged(value)):
-                pending.extend([*children(value)][::-1])
+                pending.extend(children(value))
         storages = list(fresh.values())
         writes = [(s.original.params["index"], s.node) for s in self.written()]
         nodes = [s.node for s in storages]

@@ -143,7 +143,7 @@ class Steps:
                     second = self.value(right)
                     self.require_compared(first, op, second, answer)
                     first = second
-            case ast.Call(function, arguments, []) if answer and self.constant(function) is LIKENESS.are_like:
+            case ast.Call(function, arguments, []) if answer and self.asks_likeness(function):
                 self.add(Step.LIKE, *self.several([*map(self.value, arguments)]))
             case _:
                 self.add(Step.HOLDS, self.value(node), answer)
@@ -158,6 +158,9 @@ class Steps:
                 self.add(Step.HOLDS, self.value_of(Step.COMPARE, first, second, COMPARISONS.index(type(op))), answer)
 
     # --- expressions
+
+    def asks_likeness(self, function: ast.expr) -> bool:
+        return LIKENESS.are_like is not None and self.constant(function) is LIKENESS.are_like
 
     def constant(self, node: ast.expr) -> Any:
         """The object that an expression is in every call; None for others."""

@@ -92,9 +92,9 @@ def kinds_of(value: Any, guards: list[Guard]) -> list[Guard]:
 
 
 def is_method_of_object(value: Any) -> bool:
-    """Is it a built-in method of an object, `items.append` for one? It is made anew wherever it is asked for."""
+    """Is it a built-in method of an object that may go, `items.append` for one? It is made anew wherever it is asked for."""
     is_method = type(value) in (types.BuiltinFunctionType, types.MethodWrapperType)
-    return is_method and not isinstance(value.__self__, (types.ModuleType, type, type(None)))
+    return is_method and not isinstance(value.__self__, ATOMIC_TYPES)
 
 
 def is_global(source: Source) -> bool:

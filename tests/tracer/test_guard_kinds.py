@@ -191,9 +191,11 @@ WRITES = "npcompile.tracer.guard_text"
 MAY_ASK_FOR_TEXT = {"conditions", "recompiles", "guard_words", "assumed_branches"}
 SEARCH = {
     "ending",
+    "fast_paths",  # compiles generated programs, as CPython does, and concludes nothing from them
     "function",
     "graph_variants",
     "python.texts",
+    "variant",
 }  # lines of generated programs, names in them, and strings of the user's
 
 
