@@ -153,7 +153,7 @@ def fast_path_of_graph(
     graph, compiled, capture = made.graph, made.compiled, emitter.capture
     if graph is None or compiled is None or graph.measured or not point.is_start:
         return None
-    if capture.place is not None or capture.draws.lines or emitter.saved:
+    if capture.place is not None or capture.draws.lines:
         return None
     try:
         steps = Steps(point.parameters, function.namespace)
