@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.entering import ENTERING, MOST_PARAMETERS, is_native
-from npcompile.tracer.entry import Handle
+from npcompile.backends.entering import ENTERING, MOST_PARAMETERS, is_native, native_call
+from npcompile.tracer.entry import Handle, compiled_function
 
 
 def scaled(x, y, factor):
@@ -168,7 +168,9 @@ def test_only_functions_that_take_an_array_of_arguments():
     assert not any(is_native(each) for each in (len, np.add, print, lambda: 0, np.dot))
     f = npc.compile(scaled)
     f(np.ones(2), np.ones(2), 2.0)
-    assert f.__npcompile__.fast_paths.paths
+    (path,), ((_, compiled),) = f.__npcompile__.fast_paths.paths, compiled_function(f).graphs
+    address = native_call(compiled.item)[0]  # which is 0 for what Python calls
+    assert address and address in path.words
 
 
 def test_a_loop_of_other_arguments_is_another_program():
