@@ -30,11 +30,11 @@ compiler.BASE_FLAGS = (*(flag for flag in compiler.BASE_FLAGS if flag != "-w"), 
 # Tests of what programs mean, not of how C is optimized: their thousands of units compile in less than half the time at -O0.
 # With NPCOMPILE_TEST_LEVEL all tests of a run have that level, so that `NPCOMPILE_TEST_LEVEL=-O3` optimizes these too.
 UNOPTIMIZED = {"tracer", "transforms", "gradients"}  # folders
-# of native_loops, where each expression is a unit:
-UNOPTIMIZED |= {
-    f"test_{name}.py"
-    for name in ("array_functions", "complex", "complex_arrays", "number_lists", "numbers", "selected_and_joined", "spread")
-}
+OF_NATIVE_LOOPS = """
+    arms array_functions attributes bounds called_loops closures complex complex_arrays comprehensions constants exits
+    functions_that_write lists many_axes number_lists numbers ranges read_only rooms same_objects selected_and_joined spread
+"""
+UNOPTIMIZED |= {f"test_{name}.py" for name in OF_NATIVE_LOOPS.split()}
 OPTIMIZED = {"test_large.py", "test_native_loops.py", "test_programs.py"}  # of gradients: whole programs, as users compile them
 LEVEL = os.environ.get("NPCOMPILE_TEST_LEVEL")
 

@@ -79,6 +79,15 @@ def program_of(lines: Sequence[str], name: str, space: dict[str, Any]) -> Callab
     return program
 
 
+def by_six(texts: Sequence[str]) -> list[Sequence[str]]:
+    """Expressions that share a loop: most of the time would go to a unit of C for each."""
+    return [texts[k : k + 6] for k in range(0, len(texts), 6)]
+
+
+def is_error(made: Any) -> bool:
+    return isinstance(made, tuple) and isinstance(made[0], type)
+
+
 def cloned(values: tuple[Any, ...]) -> list[Any]:
     memo: dict[int, Any] = {}
     for v in values:

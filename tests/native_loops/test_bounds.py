@@ -171,7 +171,7 @@ def test_random_places_near_the_ends():
     def one_of(*texts: str) -> str:
         return texts[draws.integers(len(texts))]
 
-    for _ in range(36):
+    for _ in range(12):
         down = draws.integers(2)
         text = PROGRAM.format(
             size=one_of(*SIZES),

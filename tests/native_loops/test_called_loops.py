@@ -371,4 +371,4 @@ def test_what_a_function_is_later(monkeypatch):
 
 
 def test_random_functions_that_loop():
-    check_examples(draw_program, check_on_threads, "cpu", 25)
+    check_examples(draw_program, check_on_threads, "cpu", 8)

@@ -12,7 +12,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.tracer.bytecode.versions import RUNNING
-from tests.native_loops.agreement import check_native, cloned, program_of
+from tests.native_loops.agreement import by_six, check_native, cloned, program_of
 from tests.native_loops.complex_numbers import draw_program
 from tests.native_loops.test_native_loops import agrees, native_loops
 from tests.random_programs import check_examples
@@ -24,19 +24,21 @@ SPECIAL = np.array([0, -0.0, complex(-0.0, -0.0), 1j, -1j, -2, 1 + 1j, 1e-300j, 
 NOT_FINITE = np.array([1j, complex("nan"), 2, complex("inf"), complex(0, -math.inf), 1 - 1j, complex(math.nan, 1), 3 + 4j])
 
 
-def in_a_loop(text: str) -> Callable[..., Any]:
-    """A function whose loop computes an expression: a is NumPy's, w of Python, x real, p the argument."""
+def in_a_loop(*texts: str) -> Callable[..., Any]:
+    """A function whose loop computes expressions: a is NumPy's, w of Python, x real, p the argument."""
+    names = ", ".join(f"last{k}" for k in range(len(texts)))
     lines = [
         "def program(z, y, out, p):",
-        "    last, w = 0j, 0.5 - 1.5j",
+        f"    {names} = {'0j, ' * len(texts)}",
+        "    w = 0.5 - 1.5j",
         "    for i in range(1, z.size):",
         "        a, b, x = z[i], z[i - 1], y[i]",
-        f"        last = {text}",
+        *(f"        last{k} = {text}" for k, text in enumerate(texts)),
         "        w = w * (0.96 + 0.28j)",
-        "        out[i] = last",
-        "    return last, w, out, out[0]",
+        *(f"        out[{k}, i] = last{k}" for k in range(len(texts))),
+        f"    return {names}, w, out, out[0, 0]",
     ]
-    return program_of(lines, text, {"np": np, "math": math, "cmath": cmath})
+    return program_of(lines, texts[0], {"np": np, "math": math, "cmath": cmath})
 
 
 SUMS = ["a + b", "a - b", "a * b", "a + x", "x - a", "x * a", "2 * a", "a * 2.5", "1j * a", "a - 1j", "w + a", "a * w", "w * x"]
@@ -76,16 +78,16 @@ NEAR = ["np.tan(a)", "np.tanh(a)", "np.arctan(a)", "np.arctanh(a)"]
 MIXED = int(RUNNING.makes_complex)
 
 
-@pytest.mark.parametrize("text", [*SUMS, *QUOTIENTS, *POWERS, *FUNCTIONS])
+@pytest.mark.parametrize("texts", [*by_six(SUMS), *by_six(QUOTIENTS), *by_six(POWERS), *by_six(FUNCTIONS)], ids=" ".join)
 @pytest.mark.parametrize("dtype", ["c16", "c8"])
-def test_expressions(text, dtype):
-    agrees(in_a_loop(text), Z.astype(dtype), rng.standard_normal(N), np.zeros(N, dtype), 0.5 - 0.25j, loops=MIXED)
+def test_expressions(texts, dtype):
+    agrees(in_a_loop(*texts), Z.astype(dtype), rng.standard_normal(N), np.zeros((6, N), dtype), 0.5 - 0.25j, loops=MIXED)
 
 
-@pytest.mark.parametrize("text", REAL)
+@pytest.mark.parametrize("texts", by_six(REAL), ids=" ".join)
 @pytest.mark.parametrize("dtype", ["c16", "c8"])
-def test_real_results(text, dtype):
-    agrees(in_a_loop(text), Z.astype(dtype), rng.standard_normal(N), np.zeros(N), 2)
+def test_real_results(texts, dtype):
+    agrees(in_a_loop(*texts), Z.astype(dtype), rng.standard_normal(N), np.zeros((6, N)), 2)
 
 
 @pytest.mark.parametrize("text", ["np.abs(a)", "np.abs(w)"])
@@ -103,33 +105,37 @@ def test_functions_that_are_not_the_c_librarys(text, dtype):
 
 def is_near(text, dtype):
     user = in_a_loop(text)
-    compiled, arguments = npc.compile(user), (Z.astype(dtype if dtype[0] == "c" else "c16"), np.ones(N), np.zeros(N, dtype), 1)
+    compiled, arguments = (
+        npc.compile(user),
+        (Z.astype(dtype if dtype[0] == "c" else "c16"), np.ones(N), np.zeros((1, N), dtype), 1),
+    )
     tolerance = 1e-5 if dtype == "c8" else 1e-14
     np.testing.assert_allclose(compiled(*cloned(arguments))[2], user(*cloned(arguments))[2], rtol=tolerance)
     assert native_loops(compiled)
 
 
-@pytest.mark.parametrize(
-    "text", [*SUMS[::3], *QUOTIENTS, *POWERS, "a * b", "np.exp(a)", "cmath.exp(a)", "cmath.sqrt(a)", "w ** 12"]
-)
+ALONE = [[text] for text in (*QUOTIENTS, *POWERS, "a * b", "np.exp(a)", "cmath.exp(a)", "cmath.sqrt(a)", "w ** 12")]
+
+
+@pytest.mark.parametrize("texts", [*by_six(SUMS), *ALONE], ids=" ".join)
 @pytest.mark.parametrize("values", [SPECIAL, NOT_FINITE], ids=["special", "not finite"])
-def test_special_numbers(text, values):
+def test_special_numbers(texts, values):
     """Signs of zeros, NaN, infinities; errors and warnings are Python's and NumPy's."""
     z = np.tile(values, 4)
-    agrees(in_a_loop(text), z, np.resize([0.0, 1.5, -0.0, -2.5], z.size), np.zeros(z.size, "c16"), 1j, loops=0)
+    agrees(in_a_loop(*texts), z, np.resize([0.0, 1.5, -0.0, -2.5], z.size), np.zeros((len(texts), z.size), "c16"), 1j, loops=0)
 
 
 def test_angles_that_are_errors():
     """Python calls an angle that underflows a math range error, of cmath.phase only."""
     z = np.full(N, 1e308 + 1e-310j)
-    agrees(in_a_loop("cmath.phase(a)"), z, np.ones(N), np.zeros(N), 1, loops=0)
-    agrees(in_a_loop("cmath.polar(a)[1]"), z, np.ones(N), np.zeros(N), 1)
-    agrees(in_a_loop("cmath.phase(a)"), np.full(N, 1.5 - 0j), np.ones(N), np.zeros(N), 1)
+    agrees(in_a_loop("cmath.phase(a)"), z, np.ones(N), np.zeros((1, N)), 1, loops=0)
+    agrees(in_a_loop("cmath.polar(a)[1]"), z, np.ones(N), np.zeros((1, N)), 1)
+    agrees(in_a_loop("cmath.phase(a)"), np.full(N, 1.5 - 0j), np.ones(N), np.zeros((1, N)), 1)
 
 
 @pytest.mark.parametrize("text", ["a < b", "a // 2", "min(a, b)", "~a", "float(a)", "math.sqrt(a)", "a % b"])
 def test_what_is_an_error(text):
-    agrees(in_a_loop(text), Z, np.ones(N), np.zeros(N, "c16"), 1, loops=0)
+    agrees(in_a_loop(text), Z, np.ones(N), np.zeros((1, N), "c16"), 1, loops=0)
 
 
 def test_complex_into_real_array_warns():
@@ -318,4 +324,4 @@ def test_sums_of_independent_iterations():
 
 
 def test_random_programs(backend="cpu"):
-    check_examples(draw_program, check_native, backend, 20)
+    check_examples(draw_program, check_native, backend, 8)

@@ -8,6 +8,7 @@ import pytest
 import npcompile as npc
 from npcompile.backends.cpu.loops import parallel_loops
 from npcompile.tracer import point
+from tests.covering import pairs as pairs_of
 from tests.native_loops.agreement import fired
 from tests.native_loops.test_native_loops import agrees as gives_the_same
 from tests.native_loops.test_parallel import agrees
@@ -95,6 +96,10 @@ def added_to_rows(x, out):
     return out
 
 
+LANES = (between_rows, to_one_row, added_to_rows)
+WAYS = ("on threads", "alone")
+
+
 def matrix(dtype, rows=60, columns=12):
     """Numbers whose sums, products and quotients are exact, in any order."""
     return (rng.choice([-1, 1], (rows, columns)) * 2 ** rng.integers(0, 3, (rows, columns))).astype(dtype)
@@ -119,7 +124,7 @@ def test_what_is_written_is_not_copied():
     agrees(written, matrix(np.float64), np.full((12, 12), 2.0**-6))
 
 
-@pytest.fixture(params=["on threads", "alone"])
+@pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
     if request.param == "alone":
         monkeypatch.setattr(parallel_loops, "WORTH", 10**12)
@@ -128,22 +133,24 @@ def way(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("rows, columns", [(9, 3), (60, 1), (100, 3), (100, 12), (331, 3)])
-@pytest.mark.parametrize("user", [between_rows, to_one_row, added_to_rows])
-def test_columns_that_lanes_read(user, rows, columns):
+@pytest.mark.parametrize(
+    "user, size, way", pairs_of(LANES, [(9, 3), (60, 1), (100, 3), (100, 12), (331, 3)], WAYS), indirect=["way"]
+)
+def test_columns_that_lanes_read(user, size):
     """Of few rows one thread reads the copy, where nothing has to be put back."""
-    agrees(user, matrix(np.float64, rows, columns), np.zeros((rows, rows)))
+    agrees(user, matrix(np.float64, *size), np.zeros((size[0], size[0])))
+
+
+ELEMENTS = [(0, 0), (1, 2), (70, 1), (70, 0), (79, 2)]
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("value", [0.0, np.inf, np.nan, 1e200])
-@pytest.mark.parametrize("at", [(0, 0), (1, 2), (70, 1), (70, 0), (119, 2)])
-@pytest.mark.parametrize("user", [between_rows, to_one_row, added_to_rows])
+@pytest.mark.parametrize("user, at, value, way", pairs_of(LANES, ELEMENTS, [0.0, np.inf, np.nan, 1e200], WAYS), indirect=["way"])
 def test_errors_where_lanes_read_columns(user, at, value, monkeypatch):
     monkeypatch.setattr(point, "rest_of_loop", lambda *_: None)  # it stays where it is, however often it leaves
-    x = matrix(np.float64, 120, 3)
+    x = matrix(np.float64, 80, 3)
     x[at] = value
-    gives_the_same(user, x, np.ones((120, 120)))
+    gives_the_same(user, x, np.ones((80, 80)))
 
 
 @pytest.mark.usefixtures("way")

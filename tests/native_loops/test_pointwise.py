@@ -408,4 +408,4 @@ def test_interrupts(size):
 
 
 def test_random_programs():
-    check_examples(draw_program, check, "cpu", 10)
+    check_examples(draw_program, check, "cpu", 4)

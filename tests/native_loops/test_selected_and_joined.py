@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from tests.native_loops.expressions import agree_on
+from tests.native_loops.expressions import agree_on, agree_on_all
 from tests.native_loops.test_native_loops import native_loops
 
 rng = np.random.default_rng(12)
@@ -70,15 +70,13 @@ OF_VECTORS = [
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_vectors(dtype):
     start = DTYPES.index(dtype)
-    for expression in OF_VECTORS[start % 3 :: 3 if start else 1]:
-        agree_on(expression, numbers(dtype, 4, 12), numbers(dtype, 12))
+    agree_on_all(OF_VECTORS[start % 3 :: 3 if start else 1], numbers(dtype, 4, 12), numbers(dtype, 12))
 
 
-@pytest.mark.parametrize("expression", OF_VECTORS)
-def test_short_vectors(expression):
+@pytest.mark.parametrize("n", [0, 1])
+def test_short_vectors(n):
     """Where they are empty, an index may be an error."""
-    for n in (0, 1):
-        agree_on(expression, numbers("f8", 3, n), numbers("f8", n), is_native=False)
+    agree_on_all(OF_VECTORS, numbers("f8", 3, n), numbers("f8", n))
 
 
 @pytest.mark.parametrize("dtype", ["f8", "i8", "f4", "u4", "i2", "u1", "b1"])
@@ -136,13 +134,16 @@ OF_MATRICES = [
 ]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ["f8", "b1"])
-def test_matrices(dtype, layout):
-    """What lies in another order than C's NumPy's results may have too."""
-    for expression in OF_MATRICES[:: 1 if (dtype, layout) == ("f8", "C") else 3]:
-        A = LAYOUTS[layout](numbers(dtype, 5, 4))
-        agree_on(expression, A, numbers(dtype, 4), is_native=layout == "C")
+def test_matrices(dtype):
+    agree_on_all(OF_MATRICES, numbers(dtype, 5, 4), numbers(dtype, 4))
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS][1:])
+def test_matrices_in_another_order(layout):
+    """Which NumPy's results may have too."""
+    for expression in OF_MATRICES[::3]:
+        agree_on(expression, LAYOUTS[layout](numbers("f8", 5, 4)), numbers("f8", 4), is_native=False)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_matrices(dtype, layout):
 )
 @pytest.mark.parametrize("dtype", ["f8", "i4"])
 def test_elements_that_a_mask_selects_are_set(statement, dtype):
-    for name in ("C", "backwards"):
+    for name in ("C", "backwards") if dtype == "f8" else ("C",):
         A, x = LAYOUTS[name](numbers(dtype, 4, 12)), numbers(dtype, 12)
         agree_on("x[0] + A[0, 0]", A, x, statement, is_native=name == "C" or statement[0] == "x")
 
@@ -213,18 +214,16 @@ def test_errors_of_assignments(statement):
     agree_on("x[0]", numbers("f8", 4, 12), numbers("f8", 12), statement, is_native=False)
 
 
-@pytest.mark.parametrize(
-    "expression", ["[[x[0], 1], [2, x[1]]]", "((x[0], 1, k), (2, x[1], x[2]))", "[[1, 2, 3], [k, 4, 5], [6, 7, 8]]"]
-)
-def test_matrices_of_numbers(expression):
-    for dtype in DTYPES:
-        agree_on(f"np.array({expression})", numbers(dtype, 3, 3), numbers(dtype, 3))
-    agree_on(f"np.array({expression}, dtype=np.float32)", numbers("f8", 3, 3), numbers("f8", 3))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_matrices_of_numbers(dtype):
+    written = ("[[x[0], 1], [2, x[1]]]", "((x[0], 1, k), (2, x[1], x[2]))", "[[1, 2, 3], [k, 4, 5], [6, 7, 8]]")
+    expressions = [f"np.array({lists}{of_type})" for lists in written for of_type in ("", ", dtype=np.float32")]
+    agree_on_all(expressions, numbers(dtype, 3, 3), numbers(dtype, 3))
 
 
-@pytest.mark.parametrize("ends", ["0, 1, 5", "x[0], x[1], 7", "x[0], 3", "1, 0, num=k + 2", "-1e300, 1e300, 3"])
-def test_numbers_at_equal_distances(ends):
-    agree_on(f"np.linspace({ends})", numbers("f8", 3, 3), numbers("f8", 3))
+def test_numbers_at_equal_distances():
+    ends = ("0, 1, 5", "x[0], x[1], 7", "x[0], 3", "1, 0, num=k + 2", "-1e300, 1e300, 3")
+    agree_on_all([f"np.linspace({each})" for each in ends], numbers("f8", 3, 3), numbers("f8", 3))
 
 
 @pytest.mark.parametrize("ends", ["x[0], x[0], 4", "0, 1, k", "0, 1, -1", "0, np.inf, 4", "-1.7e308, 1.7e308, 4"])
