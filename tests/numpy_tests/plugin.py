@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 PARTS = ("linalg", "fft", "random", "testing", "lib", "lib.stride_tricks")  # modules that the namespace has in NumPy's place
-outcomes: dict[str, tuple[str, str]] = {}  # test -> passed, failed or skipped, and the message of what failed
+outcomes: dict[str, dict[str, tuple[str, str]]] = {}  # module, test -> passed, failed or skipped, and the message of what failed
 replaced: list[str] = []  # modules that got the namespace
 
 
@@ -60,11 +60,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     # What is expected to fail is skipped to pytest; where it passes nevertheless, it has failed.
     name = report.nodeid.partition("::")[2]
+    path = report.location[0].removesuffix(".py").rpartition("/numpy/")[2]
+    of_module = outcomes.setdefault(f"numpy.{path.replace('/', '.')}", {})
     if report.failed:
         crash = getattr(report.longrepr, "reprcrash", None)
-        outcomes[name] = ("failed", str(crash.message if crash else report.longrepr)[:1000])
-    elif outcomes.get(name, ("passed",))[0] == "passed":
-        outcomes[name] = (report.outcome, "")
+        of_module[name] = ("failed", str(crash.message if crash else report.longrepr)[:1000])
+    elif of_module.get(name, ("passed",))[0] == "passed":
+        of_module[name] = (report.outcome, "")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("failures.toml")
 PAGE = ROOT / "docs" / "numpy-tests.md"
 NUMPY_VERSION = "2.4"  # whose tests the list names
+Outcomes = dict[str, tuple[str, str]]  # test -> passed, failed or skipped; the message of what failed
 
 # Module -> tests left out (a pytest expression). What NumPy marks as slow is left out everywhere.
 # test_sort_degraded makes half a million views of views, "huge" are arrays of 2 GiB, "extension" crashes: it hands what it is
@@ -136,19 +138,24 @@ REASONS = (
 )
 
 
-def command(module: str, outcomes: Path) -> list[str]:
-    left_out = MODULES[module]
+LONG = [f"numpy._core.tests.test_{name}" for name in ("umath", "ufunc", "numeric", "multiarray")]
+PARTS = ("numpy._core.", "numpy.lib.", "numpy.linalg.", "numpy.fft.")
+# Modules that one process tests: to start one takes as long as most modules.
+TOGETHER = [*([module] for module in LONG), *([m for m in MODULES if m.startswith(part) and m not in LONG] for part in PARTS)]
+
+
+def command(modules: Sequence[str], outcomes: Path) -> list[str]:
+    left_out = " or ".join(filter(None, (MODULES[module] for module in modules)))
     options = ["-q", "-p", "tests.numpy_tests.plugin", "--outcomes", str(outcomes), "-p", "no:cacheprovider", "-W", "ignore"]
     options += ["-p", "no:xdist", "-m", "not slow", "--tb=line"] + (["-k", f"not ({left_out})"] if left_out else [])
-    return [sys.executable, "-m", "pytest", *options, "--pyargs", module]
+    return [sys.executable, "-m", "pytest", *options, "--pyargs", *modules]
 
 
-def outcomes_of(module: str, folder: Path, namespace: str = "npcompile.numpy_shim") -> dict[str, tuple[str, str]]:
-    """Test -> (passed, failed or skipped; the message of what failed)."""
-    path = folder / f"{module}.json"
+def outcomes_of(modules: Sequence[str], folder: Path, namespace: str = "npcompile.numpy_shim") -> dict[str, Outcomes]:
+    path = folder / f"{modules[0]}.json"
     # Outside this project, so that its pytest settings do not apply.
     run = subprocess.run(
-        [*command(module, path), "--namespace", namespace],
+        [*command(modules, path), "--namespace", namespace],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -157,7 +164,8 @@ def outcomes_of(module: str, folder: Path, namespace: str = "npcompile.numpy_shi
         check=False,
     )
     assert path.exists() and run.returncode in (0, 1), run.stdout[-3000:] + run.stderr[-3000:]
-    return {name: (outcome, message) for name, (outcome, message) in json.loads(path.read_text()).items()}
+    found = json.loads(path.read_text())
+    return {module: {name: tuple(outcome) for name, outcome in found[module].items()} for module in modules}
 
 
 def test_of(name: str) -> str:
@@ -171,7 +179,7 @@ def expanded(listed: list[str], names: list[str]) -> set[str]:
     return {name for name in listed if not name.endswith("[*]")} | {n for n in names if "[" in n and test_of(n) in whole}
 
 
-def shortened(failed: list[str], outcomes: dict[str, tuple[str, str]]) -> list[str]:
+def shortened(failed: list[str], outcomes: Outcomes) -> list[str]:
     """The list that `expanded` gives back."""
     total = collections.Counter(test_of(name) for name, (outcome, _) in outcomes.items() if outcome != "skipped")
     count = collections.Counter(map(test_of, failed))
@@ -187,7 +195,7 @@ def load() -> dict[str, dict]:
     return tomllib.loads(LIST.read_text()) if LIST.exists() else {}
 
 
-def summary(module: str, outcomes: dict[str, tuple[str, str]]) -> dict:
+def summary(module: str, outcomes: Outcomes) -> dict:
     """The module's part of the list."""
     failed: dict[str, list[str]] = collections.defaultdict(list)
     for name, (outcome, message) in outcomes.items():
@@ -205,7 +213,7 @@ def record(modules: list[str]) -> None:
     kept = load()
     with tempfile.TemporaryDirectory() as folder:
         for module in modules:
-            kept[module] = summary(module, outcomes_of(module, Path(folder)))
+            kept[module] = summary(module, outcomes_of([module], Path(folder))[module])
             print(module, "passed", kept[module]["passed"], kept[module]["failed"], flush=True)
             LIST.write_text(as_toml(kept))
     PAGE.write_text(page({module: kept[module] for module in MODULES}))
