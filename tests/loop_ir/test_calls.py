@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import suppress
 from itertools import product
 from typing import Any
@@ -16,16 +17,17 @@ from npcompile.tracer.loop_ir.calls import FUNCTIONS as OF_NUMBERS
 from npcompile.tracer.loop_ir.front_end import trace
 
 OPERANDS = ("x", "1.5", "2", "(2.0, 3.0)", "None")
+GIVEN = [", ".join(each) for count in range(3) for each in product(OPERANDS, repeat=count)]
+GIVEN += [", ".join([*OPERANDS, *OPERANDS][first : first + count]) for count in (3, 4) for first in range(len(OPERANDS))]
+compiled = functools.cache(lambda text: compile(text, __file__, "exec"))  # functions differ by what F is
 CALLED = [("F({})", named) for named in {**FUNCTIONS, **OF_NUMBERS}] + [(f"x.{name}({{}})", None) for name in METHODS]
 
 
 @pytest.mark.parametrize("called, named", CALLED, ids=[getattr(named, "__name__", text[2:-4]) for text, named in CALLED])
 @pytest.mark.parametrize("policy", Policy)
 def test_any_arguments(called: str, named: object, policy: Policy) -> None:
-    for count in range(5):
-        for operands in product(OPERANDS, repeat=min(count, 2)):
-            given = ", ".join([*operands, *operands][:count])
-            namespace: dict[str, Any] = {"F": named}
-            exec(f"def f(x):\n    return {called.format(given)}", namespace)
-            with suppress(Unsupported):  # then the function runs another way
-                trace(namespace["f"], (np.ones(3),), policy)
+    for given in GIVEN:
+        namespace: dict[str, Any] = {"F": named}
+        exec(compiled(f"def f(x):\n    return {called.format(given)}"), namespace)
+        with suppress(Unsupported):  # then the function runs another way
+            trace(namespace["f"], (np.ones(3),), policy)

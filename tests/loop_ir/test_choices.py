@@ -150,10 +150,10 @@ Makes = list[Callable[[], tuple[Any, ...]]]
 def test_choices_become_straight_lines(function: FunctionType, makes: Makes) -> None:
     program, ran = optimized(function, makes[0]())
     assert ran["if-conversion"].fired and not choices(program)
+    plain, _ = optimized(function, makes[0](), without="if-conversion")
+    assert choices(plain)
     for make in makes:
         agrees(function, program, make)
-        plain, _ = optimized(function, makes[0](), without="if-conversion")
-        assert choices(plain)
         agrees(function, plain, make, in_c=False)
 
 

@@ -29,12 +29,11 @@ from npcompile.tensor_core.loop_ir.ops import (
 )
 from npcompile.tensor_core.loop_ir.outcome import Exited
 from npcompile.tensor_core.loop_ir.parser import parse_program
-from npcompile.tensor_core.loop_ir.pipeline import Ran, run_passes
 from npcompile.tensor_core.loop_ir.printer import print_program
 from npcompile.tensor_core.loop_ir.verifier import Invalid, Rule, verify
-from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted
 from tests.loop_ir.programs import LARGE, diffuse, numbers, product, roots, smoothing, with_
+from tests.loop_ir.test_vectors import agrees, optimized
 
 Make = Callable[[], tuple[Any, ...]]
 
@@ -118,25 +117,6 @@ def first_above(x, out):
         if x[i] > 1.4:
             break
         out[i] = x[i]
-
-
-def optimized(function: FunctionType, arguments: tuple[Any, ...], without: str = "") -> tuple[Program, dict[str, Ran]]:
-    program = trace(function, arguments).program
-    ran = run_passes(program, lambda _: verify(program), without)
-    assert parse_program(print_program(program)) == program
-    return program, {each.name: each for each in ran}
-
-
-def agrees(function: FunctionType, program: Program, make: Make) -> None:
-    """In the interpreter, which runs the last iteration of a parallel loop first, and in C; left at some Checks and Polls."""
-    loop = compile_program(program)
-    for mode in ("warn", "raise", "ignore"):
-        with np.errstate(all=mode):
-            wanted = happened(function, make())
-            count = checks_in(program, make())
-            for leave_at in (-1, *range(0, count, 1 + count // 12)):
-                assert happened(interpreted(function, program, leave_at), make()).same(wanted), (mode, leave_at)
-                assert happened(compiled(function, loop, leave_at), make()).same(wanted), (mode, leave_at)
 
 
 PARALLEL: list[tuple[FunctionType, list[Make]]] = [

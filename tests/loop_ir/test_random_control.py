@@ -116,7 +116,7 @@ def check(program: Program, _: str) -> None:
 
 
 def test_random_control() -> None:
-    check_examples(draw_program, check, "cpu", 15)
+    check_examples(draw_program, check, "cpu", 10)
 
 
 if __name__ == "__main__":

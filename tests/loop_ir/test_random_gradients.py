@@ -136,7 +136,7 @@ def value_and_grad_of(function: Any, arguments: Any) -> tuple[Any, None, Any]:
     return value, None, gradients
 
 
-@pytest.mark.parametrize("seed", [str(k) for k in range(25)])
+@pytest.mark.parametrize("seed", [str(k) for k in range(15)])
 def test_random_gradients_agree(seed: str) -> None:
     agrees(seed)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from types import FunctionType
 
 import numpy as np
 import pytest
 
-from npcompile.backends.cpu.loop_ir.program import compile_program
+from npcompile.backends.cpu.loop_ir.program import CompiledLoop, compile_program
 from npcompile.tensor_core.loop_ir import wavefront as wavefront_module
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.ops import Program, Speculate
@@ -18,6 +19,7 @@ from npcompile.tensor_core.loop_ir.printer import print_program
 from npcompile.tensor_core.loop_ir.verifier import Invalid, Rule, verify
 from npcompile.tensor_core.loop_ir.wavefront import ROWS, Rows, Skewing
 from npcompile.tracer.loop_ir.front_end import trace
+from tests.covering import pairs
 from tests.loop_ir.agreement import Arguments, compiled, happened, interpreted
 from tests.loop_ir.programs import LARGE, numbers, with_
 
@@ -107,6 +109,12 @@ def tables() -> Iterator[Arguments]:
         yield numbers(*shape), numbers(60)
 
 
+@functools.cache
+def compiled_rows(function: FunctionType) -> tuple[Program, CompiledLoop]:
+    program, _ = optimised(function, (numbers(9, 9), numbers(60)))
+    return program, compile_program(program)
+
+
 def optimised(function: FunctionType, arguments: Arguments, without: str = "") -> tuple[Program, dict[str, Ran]]:
     program = trace(function, arguments).program
     ran = run_passes(program, lambda _: verify(program), without)
@@ -126,17 +134,14 @@ def test_answers_are_pythons(function: FunctionType, without: str) -> None:
 
 
 @pytest.mark.parametrize("function", FIRING)
-@pytest.mark.parametrize("row", [0, 1, 3, ROWS, 2 * ROWS, 2 * ROWS + 3])
-def test_what_ran_too_early_is_undone(function: FunctionType, row: int) -> None:
+def test_what_ran_too_early_is_undone(function: FunctionType) -> None:
     """A number overflows in the middle: the warning finds later rows as they were, and rows above are done."""
-    program, _ = optimised(function, (numbers(9, 9), numbers(60)))
-    loop = compile_program(program)
-    for column in (0, 1, 7, 20, 38):
-        for value in (LARGE, np.inf, -np.inf):
-            arguments = (with_(with_(numbers(2 * ROWS + 4, 40), (row, column), value), (row, 39 - column), -value), numbers(60))
-            wanted = happened(function, arguments)
-            for call in (interpreted(function, program), compiled(function, loop)):
-                assert happened(call, arguments).same(wanted)
+    program, loop = compiled_rows(function)
+    for row, column, value in pairs((0, 1, 3, ROWS, 2 * ROWS, 2 * ROWS + 3), (0, 1, 7, 20, 38), (LARGE, np.inf, -np.inf)):
+        arguments = (with_(with_(numbers(2 * ROWS + 4, 40), (row, column), value), (row, 39 - column), -value), numbers(60))
+        wanted = happened(function, arguments)
+        for call in (interpreted(function, program), compiled(function, loop)):
+            assert happened(call, arguments).same(wanted), (row, column, value)
 
 
 @pytest.mark.parametrize("place", [(0, 0), (1, 0), (4, 3), (ROWS + 3, 20)])
@@ -155,8 +160,7 @@ def test_integers_that_leave_their_word(place: tuple[int, int]) -> None:
 
 
 def test_an_index_outside_raises_where_python_does() -> None:
-    program, _ = optimised(least_way, (numbers(9, 9), numbers(60)))
-    loop = compile_program(program)
+    program, loop = compiled_rows(least_way)
     for length in (0, 3, ROWS + 3, 20, 50):
         arguments = (numbers(2 * ROWS + 2, 40), numbers(length))
         for call in (interpreted(least_way, program), compiled(least_way, loop)):
@@ -165,8 +169,7 @@ def test_an_index_outside_raises_where_python_does() -> None:
 
 @pytest.mark.parametrize("offset", [0, 1, 45])
 def test_arrays_that_share_memory(offset: int) -> None:
-    program, _ = optimised(least_way, (numbers(9, 9), numbers(60)))
-    loop = compile_program(program)
+    program, loop = compiled_rows(least_way)
 
     def run(call: FunctionType) -> np.ndarray:
         memory = numbers(900)
@@ -177,14 +180,13 @@ def test_arrays_that_share_memory(offset: int) -> None:
         assert np.array_equal(run(call), run(least_way))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("leave_at", range(12))
-def test_it_can_be_left_at_each_look_for_signals(leave_at: int) -> None:
+@pytest.mark.parametrize("function", [least_way, relaxed])
+def test_it_can_be_left_at_each_look_for_signals(function: FunctionType) -> None:
     arguments = (numbers(2 * ROWS + 4, 20), numbers(60))
-    for function in (least_way, relaxed):
-        program, _ = optimised(function, arguments)
-        call = compiled(function, compile_program(program), leave_at)
-        assert happened(call, arguments).same(happened(function, arguments))
-        assert happened(interpreted(function, program, leave_at), arguments).same(happened(function, arguments))
+    program, loop = compiled_rows(function)
+    for leave_at in range(12):
+        for call in (interpreted(function, program, leave_at), compiled(function, loop, leave_at)):
+            assert happened(call, arguments).same(happened(function, arguments)), leave_at
 
 
 def test_rows_that_are_too_near_give_other_answers(monkeypatch: pytest.MonkeyPatch) -> None:
