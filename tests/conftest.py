@@ -67,6 +67,14 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def what_stays_is_not_looked_through_again() -> Iterator[None]:
+    """What the tests of a file leave to the process: else each collection goes over what all files before have left."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 # Marker -> why its tests cannot run here. They are left out, with a line each: thousands of skips would hide the others.
 LEFT_OUT = {
     "gpu": NO_DEVICE,

@@ -30,7 +30,8 @@ def outcome(function: Any, x: np.ndarray) -> tuple[Any, ...]:
     with warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always")
         result = function(x)
-    return type(result), np.asarray(result).tobytes(), [str(w.message) for w in noted]
+    results = result if isinstance(result, tuple) else (result,)
+    return [*map(type, results)], [np.asarray(x).tobytes() for x in results], [str(w.message) for w in noted]
 
 
 SPECIAL = {
@@ -46,11 +47,10 @@ SPECIAL = {
 }
 
 
-@pytest.mark.parametrize("function", [sum, min, max])
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i4", "u1", "?"])
-def test_elements_types_and_warnings(function: Any, dtype: str) -> None:
+def test_elements_types_and_warnings(dtype: str) -> None:
     def program(x: np.ndarray) -> Any:
-        return function(x)
+        return sum(x), min(x), max(x)
 
     compiled = npc.compile(program)
     rng = np.random.default_rng(0)

@@ -7,6 +7,7 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from tests.backends import HOST_BACKENDS
+from tests.covering import pairs
 
 ARRAYS = {
     "slices": lambda b: b.reshape(30, 10)[::2, 1:5],  # these share nothing
@@ -96,9 +97,7 @@ def memory():
     return 1.0 + np.arange(300) * 7 % 23
 
 
-@pytest.mark.parametrize("backend", HOST_BACKENDS)
-@pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(("function", "is_first", "backend"), pairs(FUNCTIONS, [True, False], ["eager", "cpu"]))
 def test_numpy_is_followed(function, is_first, backend):
     compiled = npc.compile(function, backend=backend)
     names = [*ARRAYS] if is_first else [*reversed(ARRAYS)]

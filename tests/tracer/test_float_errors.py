@@ -11,6 +11,7 @@ from npcompile.compiler import compiled_function
 from npcompile.tensor_core.op import OPS, Silent
 from npcompile.tracer.function import CompiledFunction
 from tests.backends import HOST_BACKENDS
+from tests.covering import pairs
 from tests.cpu.plans import keeps_what_it_overwrites
 
 
@@ -245,7 +246,7 @@ STATES = {
 
 def outcome_of_writing(function, data, layout, state, action="always"):
     """Everything that can be seen of a call: also the memory of the arguments, and the calls of np.errstate."""
-    arguments = [LAYOUTS[layout](list(values)) for values in data]
+    arguments = [LAYOUTS[layout](values) for values in data]
     memory = [a if a.base is None else a.base for a in arguments]
     calls = []
     with warnings.catch_warnings(record=True) as caught:
@@ -275,18 +276,14 @@ def check_writing(function, data, layout, state, backend, action="always"):
     return theirs
 
 
-@pytest.mark.parametrize("backend", HOST_BACKENDS)
-@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize(("state", "data", "backend"), pairs([*STATES], ["zeros", "nan"], ["eager", "cpu"]))
 @pytest.mark.parametrize("function", WRITERS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("state", STATES)
 def test_programs_that_write(function, data, state, backend):
     check_writing(function, DATA[data], "contiguous", state, backend)
 
 
-@pytest.mark.parametrize("backend", HOST_BACKENDS)
-@pytest.mark.parametrize("layout", ["reversed", "strided"])
+@pytest.mark.parametrize(("layout", "state", "backend"), pairs(["reversed", "strided"], ["warn", "raise"], ["eager", "cpu"]))
 @pytest.mark.parametrize("function", WRITERS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("state", ["warn", "raise"])
 def test_programs_that_write_through_views(function, layout, state, backend):
     check_writing(function, DATA["zeros"], layout, state, backend)
 

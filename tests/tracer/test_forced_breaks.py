@@ -1,11 +1,13 @@
 """A graph break at every instruction of every sample function in turn changes nothing.
 
-Here a few instructions of each function are chosen, others for each function; NPCOMPILE_FORCED_BREAKS=all takes all of them.
+Here a few instructions of each function are chosen, others for each function and by each Python;
+NPCOMPILE_FORCED_BREAKS=all takes all of them.
 """
 
 import functools
 import os
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +21,7 @@ from tests.tracer import test_breaks, test_functions, test_handled_exceptions, t
 from tests.tracer.constructs import all_constructs
 from tests.tracer.harness import clone, run, same_outcome
 
-CHOSEN = os.environ.get("NPCOMPILE_FORCED_BREAKS", "20")  # instructions of each function
+CHOSEN = os.environ.get("NPCOMPILE_FORCED_BREAKS", "6")  # instructions of each function
 SAMPLES: dict[str, tuple[Callable[..., Any], Callable[[], list[Any]]]] = {  # function, and what makes its arguments
     f"{module.__name__.rpartition('.')[2]}.{name}": (sample.function, functools.partial(clone, sample.arguments(0)))
     for module in (test_functions, test_breaks, test_handled_exceptions, test_with)
@@ -39,7 +41,7 @@ def test_break_at_every_instruction(name):
     theirs = run(function, function, arguments())
     indices = range(count)
     if CHOSEN != "all" and count > int(CHOSEN):
-        indices = sorted(random.Random(name).sample(indices, int(CHOSEN)))
+        indices = sorted(random.Random(f"{name} {sys.version_info[:2]}").sample(indices, int(CHOSEN)))
     for index in indices:
         compiled = npc.compile(function, backend="eager")
         known = compiled_function(compiled)

@@ -55,7 +55,8 @@ def numbers(dtype, pair):
 def test_operators_on_arguments(text, backend):
     plain = program(text)
     warned = []
-    for dtype in ("i1", "u2", "i8"):
+    dtypes = ("u2", "i1", "i8")
+    for dtype in dtypes if backend == "eager" else [dtypes[(REPORT + WRAP_AROUND).index(text) % 3]]:  # a unit for each
         compiled = npc.compile(plain, backend=backend)
         for pair in VALUES:
             x, y = numbers(dtype, pair)

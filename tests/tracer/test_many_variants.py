@@ -16,7 +16,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import all_compiled, compiled_function
 
-VARIANTS = int(os.environ.get("NPCOMPILE_VARIANTS", 300))
+VARIANTS = int(os.environ.get("NPCOMPILE_VARIANTS", 120))
 X = np.arange(5.0)
 
 

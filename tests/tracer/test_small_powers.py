@@ -5,6 +5,7 @@ import pytest
 
 import npcompile as npc
 from tests.backends import HOST_BACKENDS
+from tests.covering import pairs
 
 EXPONENTS = [2, 3, 4, -1, 2.0, 3.0, -1.0, -2, 5, 1.7]
 DTYPES = ["f8", "f4"]
@@ -53,16 +54,17 @@ def by_rows_of_a_call(x, n):
 WAYS = [power, by_ufunc, in_a_sum, of_columns, by_rows, by_rows_of_a_call]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", EXPONENTS)
-def test_one_power_has_one_result(n, dtype):
-    x = numbers(dtype, n)
-    wanted = npc.compile(literal(n))(x)
-    for way in WAYS:
-        compiled = npc.compile(way)
-        exponent_known = npc.compile(lambda x, way=way: way(x, n))
-        for found in (compiled(x, n), exponent_known(x)):
-            np.testing.assert_array_equal(found, wanted[:, ::2] if way is of_columns else wanted, way.__name__)
+ROWS = pairs(range(len(EXPONENTS)), WAYS, DTYPES, ["known", "given"])  # the exponent, to the compiled function
+
+
+@pytest.mark.parametrize("place", range(len(EXPONENTS)), ids=map(str, EXPONENTS))
+def test_one_power_has_one_result(place):
+    n = EXPONENTS[place]
+    wanted = {dtype: npc.compile(literal(n))(numbers(dtype, n)) for dtype in DTYPES}
+    for way, dtype, exponent in (row[1:] for row in ROWS if row[0] == place):
+        call = npc.compile(way) if exponent == "given" else npc.compile(lambda x, n=None, way=way: way(x, EXPONENTS[place]))
+        found, expected = call(numbers(dtype, n), n), wanted[dtype]
+        np.testing.assert_array_equal(found, expected[:, ::2] if way is of_columns else expected, f"{way.__name__} {dtype}")
 
 
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
