@@ -29,13 +29,15 @@ compiler.BASE_FLAGS = (*(flag for flag in compiler.BASE_FLAGS if flag != "-w"), 
 
 # Tests of what programs mean, not of how C is optimized: their thousands of units compile in less than half the time at -O0.
 # With NPCOMPILE_TEST_LEVEL all tests of a run have that level, so that `NPCOMPILE_TEST_LEVEL=-O3` optimizes these too.
-UNOPTIMIZED = {"tracer", "transforms", "gradients"}  # folders
+UNOPTIMIZED = {"tracer", "transforms", "gradients", "scipy_functions"}  # folders
 OF_NATIVE_LOOPS = """
     arms array_functions attributes bounds called_loops closures complex complex_arrays comprehensions constants exits
     functions_that_write lists many_axes number_lists numbers ranges read_only rooms same_objects selected_and_joined spread
 """
 UNOPTIMIZED |= {f"test_{name}.py" for name in OF_NATIVE_LOOPS.split()}
-OPTIMIZED = {"test_large.py", "test_native_loops.py", "test_programs.py"}  # of gradients: whole programs, as users compile them
+# Rules of derivatives:
+UNOPTIMIZED |= {"test_gradients.py", "test_linalg_gradients.py", "test_random_gradients.py"}
+OPTIMIZED = {"test_large.py", "test_native_loops.py"}  # of gradients: whole programs, as users compile them
 LEVEL = os.environ.get("NPCOMPILE_TEST_LEVEL")
 
 

@@ -124,14 +124,18 @@ def all_imports(sources: dict[str, str]) -> dict[str, list[Import]]:
 
 
 @functools.cache
+def package_imports() -> dict[str, list[Import]]:
+    return all_imports(package_sources())
+
+
 def package_arrows() -> dict[str, set[str]]:
     """Modules of the package -> those that each imports."""
-    sources = package_sources()
-    return {name: {each.target for each in found if each.target in sources} for name, found in all_imports(sources).items()}
+    found = package_imports()
+    return {name: {each.target for each in imported if each.target in found} for name, imported in found.items()}
 
 
 def test_imports_point_down() -> None:
-    found = all_imports(package_sources())
+    found = package_imports()
     assert {layer_of(name) for name in found} == {"npcompile", *LAYERS}, "a link in npcompile/ is missing"
     assert not [problem for name, each in found.items() for problem in violations(name, each)]
 

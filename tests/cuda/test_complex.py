@@ -134,7 +134,7 @@ def exponents(dtype: np.dtype) -> np.ndarray:
 
 
 def powers(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    bases = np.concatenate([edges(dtype)[::7], random_numbers(dtype, 20)])
+    bases = np.concatenate([edges(dtype)[::23], random_numbers(dtype, 8)])
     return tuple(np.ascontiguousarray(g.ravel()) for g in np.meshgrid(bases, exponents(dtype)))  # type: ignore[return-value]
 
 

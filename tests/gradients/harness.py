@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.gradients.program import Program
 
 STEP = 1e-4
+# What JAX computes is asked for once: its compiler's time is most of it. (It reads this when it first compiles.)
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 
 def differences(function: Callable[..., Any], arguments: tuple[Any, ...], argnum: int) -> Any:
@@ -36,6 +41,7 @@ def differences(function: Callable[..., Any], arguments: tuple[Any, ...], argnum
     return found
 
 
+@functools.cache
 def in_jax(module: ModuleType) -> ModuleType:
     """The module again, with jax.numpy as its `np`."""
     import jax.numpy
@@ -48,10 +54,12 @@ def in_jax(module: ModuleType) -> ModuleType:
     return again
 
 
-def jax_function(module: ModuleType, program: Program) -> Callable[..., Any]:
-    function = program.written or program.function
-    found: Callable[..., Any] = getattr(in_jax(module), function.__name__)
-    return found
+def jax_gradients(module: ModuleType, program: Program, numbers: tuple[int, ...], given: tuple[Any, ...]) -> list[np.ndarray]:
+    """As one program: JAX compiles each operation of what is not jitted."""
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    function = getattr(in_jax(module), (program.written or program.function).__name__)
+    with jax.enable_x64():
+        return [*map(np.asarray, jax.jit(jax.grad(function, numbers))(*given))]
 
 
 def stacked(program: Program, seeds: range) -> tuple[list[tuple[Any, ...]], list[Any]]:

@@ -16,7 +16,7 @@ from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from tests.shim.keywords.calls import NOT_DRAWN, Call, draw_call, entries
 from tests.shim.keywords.outcomes import check_call
 
-EXAMPLES = 25
+EXAMPLES = 15
 
 
 def test_every_captured_form_is_drawn() -> None:
