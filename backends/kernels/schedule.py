@@ -399,7 +399,8 @@ def offset_of(index: Index, strides: Sequence[Size]) -> Size:
 
 
 def live_nodes(results: Sequence[Result]) -> list[Node]:
-    return topological([r.node for r in results])
+    """The last result's first: programs often compute it last, from much of what the others need too."""
+    return topological([r.node for r in reversed(results)])
 
 
 def count_readers(nodes: Sequence[Node]) -> dict[Node, int]:

@@ -69,6 +69,7 @@ class Emitter(ValueTexts):
         seen: set[int] = set()
         pending = list(values)
         require_unseen(self.capture, pending)
+        pending.reverse()  # results come in the order of what holds them, whose tuple is then that of the graph
         while pending:
             value = pending.pop()
             if id(value) in seen:
@@ -87,7 +88,7 @@ class Emitter(ValueTexts):
             elif isinstance(value, Iterator) and not is_as_made(value):
                 raise BegunIterator(value.made_at)
             elif not (isinstance(value, (Sequence, Mapping, SetValue, Cell)) and is_unchanged(value)):
-                pending.extend(children(value))
+                pending.extend([*children(value)][::-1])
         storages = list(fresh.values())
         writes = [(s.original.params["index"], s.node) for s in self.written()]
         nodes = [s.node for s in storages]
@@ -158,17 +159,24 @@ class Emitter(ValueTexts):
     def arguments_of(self, graph: Graph) -> list[str]:
         return [*map(str, self.capture.builder.arguments), *graph.symbols]
 
+    def least_of(self, graph: Graph, compiled: CompiledGraph) -> list[str]:
+        """The name of the result that says whether all sizes that the graph counts are LEAST at least, if it counts some."""
+        return [f"measured_{len(graph.measured)}"] if compiled.counted else []
+
+    def names_of_results(self, graph: Graph, compiled: CompiledGraph) -> list[str]:
+        measured = [name for name, _ in graph.measured if name not in compiled.counted]
+        return [*self.storages.values(), *self.saved, *self.least_of(graph, compiled), *measured]
+
     def call_graph(self, graph: Graph, compiled: CompiledGraph, function: str, native: str, point: str) -> None:
         """Call `compiled.quickest`, by the name `function`.
 
         `native` runs the same part of the program with NumPy: for errors, which it reports. `point` is where the program begins.
         """
         arguments = self.arguments_of(graph)
-        measured = [name for name, _ in graph.measured if name not in compiled.counted]
-        least = [f"measured_{len(graph.measured)}"] if compiled.counted else []
-        results = compiled.targets([*self.storages.values(), *self.saved, *least, *measured])
+        least = self.least_of(graph, compiled)
+        results = compiled.targets(self.names_of_results(graph, compiled))
         comment = f"  # {', '.join(map(str, graph.metas))}" if graph.metas else ""
-        call = [f"{results}{function}({', '.join(arguments)}){comment}", *(f"holds = {name} >= {LEAST}" for name in least)]
+        call = [f"{results}{function}({', '.join(arguments)}){comment}", *(f"holds = {enough(name)}" for name in least)]
         expected = self.errors_of(graph)
         has_name = {FloatingPointSignal, *(e for e in expected if e.__module__ == "builtins")}
         errors = [e.__name__ if e in has_name else self.name_constant(e) for e in expected]
@@ -269,6 +277,11 @@ class Emitter(ValueTexts):
                 if is_reached:
                     message = self.name_constant(message_of(reason))
                     self.lines.append(f"{self.name_constant(remember_lost)}({self.text(value)}, {message})")
+
+
+def enough(least: str) -> str:
+    """Is the least of the sizes that data decides one that the graph is for?"""
+    return f"{least} >= {LEAST}"
 
 
 def raised_in(graph: Graph) -> set[type[Exception]]:

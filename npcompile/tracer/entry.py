@@ -240,6 +240,8 @@ def entry_text(
 ) -> tuple[list[str], types.CodeType]:
     """Lines in which strings stand for the objects, and their code: the same for all functions of these parameters.
 
+    Python warns where a string is called, but not of a choice, though it knows which it is. What each call goes through is on the
+    stack alone, in no variable.
     The code has `free` free variables. It reads none, but its frames hold their cells, as CPython assumes where somebody reads
     `f_locals`.
     """
@@ -259,9 +261,9 @@ def entry_text(
         asked = [f"        {found} = 'handle'", f"        {call} = 'entered'", f"        {call} = {call}({found})"]
         entered = [*asked, f"        if {call} is None:", *(f"    {line}" for line in entered)]
     if is_fast:
-        asked = [f"        {found} = 'handle'", f"        {call} = 'fast_path'"]
-        asked.append(f"        {call} = {call}({', '.join([found, *parameters.names])})")
-        entered = [*asked, f"        if {call} is not {found}:", f"            return {call}", *entered]
+        handle, fast_path = (f"({name!r} if True else 0)" for name in ("handle", "fast_path"))
+        given = f"({call} := {fast_path}({', '.join([handle, *parameters.names])}))"
+        entered = [f"        if {given} is not {handle}:", f"            return {call}", *entered]
     lines = [
         f"def entry({parameters.signature}):",
         "    try:",

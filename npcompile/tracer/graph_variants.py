@@ -30,7 +30,7 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decisions import BranchKey, Break
-from npcompile.tracer.emit import Emitter
+from npcompile.tracer.emit import Emitter, enough
 from npcompile.tracer.ending import Ending, repeated, why_split
 from npcompile.tracer.fast_paths import NoFastPath, Steps
 from npcompile.tracer.frame import Frame, Outcome, Return
@@ -151,20 +151,21 @@ def fast_path_of_graph(
 ) -> FastPath | None:
     """All that a variant does with its graph, if nothing else goes on after that; None for other variants."""
     graph, compiled, capture = made.graph, made.compiled, emitter.capture
-    if graph is None or compiled is None or graph.measured or not point.is_start:
+    if graph is None or compiled is None or not point.is_start:
         return None
-    if capture.place is not None or capture.draws.lines:
+    if capture.place is not None or capture.draws.lines or (graph.measured and graph.writes):
         return None
     try:
         steps = Steps(point.parameters, function.namespace)
         steps.ask(map(str, made.conditions))
         steps.ask(emitter.asked_before(graph))
         found = steps.run(compiled.quickest, emitter.arguments_of(graph))
-        names = [*emitter.storages.values()]
+        names = emitter.names_of_results(graph, compiled)
         if compiled.item is not None:
             steps.values[names[0]] = found
         else:
             steps.name_parts(found, names)
+        steps.ask(map(enough, emitter.least_of(graph, compiled)))  # where it is not so the dispatch runs the graph again
         steps.follow(following)
         return steps.path(on_error=going_on_after(point, tuple(emitter.errors_of(graph)), tuple(capture.assumed)))
     except NoFastPath:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.entering import ENTERING, MOST_PARAMETERS, is_native, native_call
-from npcompile.tracer.entry import Handle, compiled_function
+from npcompile.backends.entering import ENTERING, MOST_PARAMETERS, Step, is_native, native_call
+from npcompile.tracer.bytecode.parameters import Parameters
+from npcompile.tracer.entry import Handle, compiled_function, entry_text
 
 
 def scaled(x, y, factor):
@@ -67,6 +68,46 @@ def test_a_loop_that_returns_none():
         for value in (2.0, 7.0):
             for _ in range(2):
                 assert f(x, value) == found_at(x, value)
+
+
+def test_results_come_in_the_order_in_which_they_are_returned():
+    def several(x):
+        return x + 1, x * x, x.sum(), -x
+
+    f, x = npc.compile(several), np.arange(5.0)
+    for _ in range(2):
+        for ours, theirs in zip(f(x), several(x), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    assert takes_fast_path(f)
+    (path,) = f.__npcompile__.fast_paths.paths
+    assert path.words[-2] == Step.GIVE and path.words[-1] == 2, "the tuple that the graph made, after the handle and x"
+
+
+def test_sizes_that_data_decides():
+    def means_of_positive(x):
+        return x[x[:, 0] > 0].mean(axis=0), x + 1
+
+    f = npc.compile(means_of_positive)
+    with npc.config.patch(native_loops=False):
+        f(np.ones((9, 2)))
+    for count in (5, 3, 0, 1, 7):
+        x = np.where(np.arange(9)[:, None] < count, [2.0, 3.0], -2.0)
+        for _ in range(2):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for ours, theirs in zip(f(x), means_of_positive(x), strict=True):
+                    np.testing.assert_array_equal(ours, theirs)
+    assert takes_fast_path(f)
+    assert runs_on_it(f, np.ones((9, 2)))
+    assert not runs_on_it(f, np.diag([1.0, 0])), "one row"
+
+
+def test_python_does_not_warn_of_what_enters():
+    parameters = Parameters.of(scaled.__code__)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, code = entry_text.__wrapped__(parameters, is_switched=True, is_native=True, free=0, is_fast=True)
+    assert {"handle", "fast_path"} <= set(code.co_consts)
 
 
 def test_several_kinds_of_arguments():
