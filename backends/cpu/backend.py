@@ -22,7 +22,7 @@ from npcompile.backends.cpu.doubts import HELPERS as DOUBTS
 from npcompile.backends.cpu.doubts import may_be_infinite
 from npcompile.backends.cpu.few_columns import sum_few_columns
 from npcompile.backends.cpu.kept_values import KEPT, keep_values
-from npcompile.backends.cpu.kernel_plan import ColumnBlocks, KernelPlan, RowBlocks, TileSlices
+from npcompile.backends.cpu.kernel_plan import ColumnBlocks, KernelPlan, RowBlocks, TileSlices, is_small
 from npcompile.backends.cpu.loader import beside, load, loader
 from npcompile.backends.cpu.pairwise import PAIRWISE_HELPERS
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
@@ -58,7 +58,6 @@ from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product
 from npcompile.tensor_core.transforms.decompose import expanded, is_composite
 
-SMALL = 4096  # bytes of temporaries that share one piece of memory
 ITEM = "npc_item"  # gives the only output
 LONG = 100  # calls, inputs and outputs: most of the compiler's time would go into what runs once a call
 AS_WRITTEN = """#ifdef __clang__
@@ -182,7 +181,7 @@ def print_entry(
     temporaries = [b for b in schedule.buffers if b.kind == "temporary" or (b.kind == "output" and b.number >= given)]
     boxed = {b.number: graph.metas[b.number].boxed for b in outputs}
     scratch, places = scratch_of(temporaries)
-    if isinstance(size := scratch.get("small"), int) and size <= SMALL:  # to allocate it would take longer than to fill it
+    if (size := scratch.get("small")) is not None and is_small(size):
         del scratch["small"]
         body.append(f"char small[{size}] __attribute__((aligned({LINE}))); /* scratch memory */")
     body += [f"char* {piece} = NULL;" for piece in scratch]
@@ -254,7 +253,7 @@ def print_entry(
     lines += ["  rt->hold(0);"] * bool(graph.writes)
     lines += [f"  rt->release({piece});" for piece in scratch]
     if outputs:
-        lines.append(f"  for (int k = 0; k < {len(outputs)}; k++) rt->decref(objects[k]);")
+        lines.append(f"  for (int k = 0; k < {len(outputs)}; k++) if (objects[k]) rt->decref(objects[k]);")
     lines += ["  return result;", "}"]
     return "\n".join([*lines, *([TUPLE_OF_ITEM] if given == 1 else [])])
 
@@ -283,7 +282,8 @@ def scratch_of(temporaries: Sequence[Buffer]) -> tuple[dict[str, Size], dict[str
     end = 0
     for b in temporaries:
         size = product(b.shape) * b.dtype.itemsize
-        if isinstance(size, int) and size <= SMALL:
+        if is_small(size):
+            assert isinstance(size, int)
             places[b.name] = end
             end += size // LINE * LINE + LINE  # one byte more at least, as elements may have none
         else:

@@ -92,7 +92,7 @@ def failures(plan: KernelPlan) -> list[str]:
 def tasks_call(plan: KernelPlan, way: Tasks, *, on_one_thread: bool) -> list[str]:
     begin, tasks, elements = counted(plan, way)
     lines = [*begin, f"const int64_t tasks = {tasks}, grain = npc_max(1, (int64_t){plan.grain} / npc_max(1, {elements}));"]
-    call = f"rt->parallel_in_pieces({plan.name}, &c, tasks, grain, grain / {plan.pieces})"
+    call = f"npc_in_pieces({plan.name}, &c, tasks, grain, grain / {plan.pieces})"
     if isinstance(way, IndexTasks) and way.multiplies:  # a few large ones are better made one after another
         if is_openblas():
             lines.append("const int64_t threads = rt->threads(), rounds = (tasks + threads - 1) / threads;")
@@ -171,14 +171,16 @@ def columns_counted(plan: KernelPlan, way: ColumnBlocks, n: str) -> tuple[list[s
 
 def chunks_call(plan: KernelPlan, way: ReduceChunks | ReduceHalves) -> list[str]:
     name = plan.name
-    call = f"rt->parallel_in_pieces({name}, &c, chunks, grain, grain / {plan.pieces})"
+    call = f"npc_in_pieces({name}, &c, chunks, grain, grain / {plan.pieces})"
     return [
         *(halves_lines(plan, way) if isinstance(way, ReduceHalves) else chunks_lines(way)),
-        f"if (!(c.partial = rt->scratch(chunks * sizeof(struct {name}_partial) + 1))) goto failed;",
+        f"struct {name}_partial alone, *partial = chunks > 1 ? rt->scratch(chunks * sizeof alone) : &alone;",
+        "if (!(c.partial = (char*)partial)) goto failed;",
         f"const int64_t grain = npc_max(1, (int64_t){plan.grain} / npc_max(1, c.block_size * each));",
-        f"if ({call}) {{ rt->release(c.partial); goto failed; }}",
-        f"{name}_combine(&c, chunks);",
-        "rt->release(c.partial);",
+        f"const int is_stopped = {call};",
+        f"if (!is_stopped) {name}_combine(&c, chunks);",
+        "if (chunks > 1) rt->release(partial);",
+        "if (is_stopped) goto failed;",
     ]
 
 

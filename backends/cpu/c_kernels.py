@@ -28,9 +28,11 @@ from npcompile.backends.cpu.kernel_plan import (
     ScatterSlices,
     Squares,
     TileSlices,
+    is_small,
 )
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.reducers import combine_partial, combine_text, declare_total, ending, partial_fields, store_partial
+from npcompile.backends.cpu.squares import LINE
 from npcompile.backends.kernels.kernel import Accumulator
 
 
@@ -52,12 +54,14 @@ def print_kernel(plan: KernelPlan, symbols: Sequence[str]) -> list[str]:
 def print_range_function(plan: KernelPlan, symbols: Sequence[str]) -> str:
     fields = context_fields(plan.kernel, symbols)
     lines = [*print_structs(plan, fields)]
-    lines.append(f"static void {plan.name}(void* context, int64_t begin, int64_t end, int thread) {{")
+    # A function of its own: the compiler may not move its operations past what asks for their errors, nor leave them out.
+    lines.append(f"NPC_APART static void {plan.name}(void* context, int64_t begin, int64_t end, int thread) {{")
     lines.append(f"  struct {plan.name}_context* c = context;")
     for t, n in fields:
         restrict = "restrict " if t == "char*" and plan.kernel.buffers[n] and not n.startswith("x") else ""
         lines.append(f"  {t}{' const' if t != 'char*' else ''} {restrict}{n} = c->{n};")
-    scratch = {name: size_text(size) for name, size in plan.scratch}
+    lines += [f"  char {name}[{size} + 1] __attribute__((aligned({LINE})));" for name, size in plan.scratch if is_small(size)]
+    scratch = {name: size_text(size) for name, size in plan.scratch if not is_small(size)}
     scratch |= {OWN: own_bytes(plan.way.blocks)} if isinstance(plan.way, RowBlocks) and plan.way.blocks.own else {}
     for name, size in scratch.items():
         lines.append(f"  char* {name} = rt->scratch({size} + 1);")

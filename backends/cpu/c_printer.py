@@ -212,6 +212,10 @@ class Printer(Sums):
                 self.sum_up([s], first, f"{end} - {first}" if first != "0" else end)
             case Order.TERMS:
                 self.ordered_loop(s, first, end)
+            case Order.SERIAL if self.rows:
+                self.open(f"for (int64_t base = {first}; base < {end}; base++) {{")
+                self.rows_at(s, "base")
+                self.close()
             case Order.SERIAL:
                 self.serial_loop(s.axis, (first, end), s.body)
             case Order.LANES:

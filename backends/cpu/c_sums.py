@@ -15,6 +15,7 @@ import numpy as np
 
 from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import size_text
+from npcompile.backends.cpu.lanes import BYTES
 from npcompile.backends.cpu.pairwise import BLOCK, LANES
 from npcompile.backends.cpu.pipelines import Pipeline
 from npcompile.backends.cpu.primitives import c_type, loaded_text
@@ -295,11 +296,11 @@ class Sums(RunningResults):
         """Elements that are added to the lanes as they are computed. `size`: how many, where that is known."""
         lanes, sums = self.lanes, self.summed()
         self.line(f"int64_t base = {first};")
-        for a in sums:
-            self.line(f"{c_type(a.dtype)} {a.name}[{lanes}] __attribute__((aligned(64)));")
-            self.fill(a)
         endings, self.endings = self.endings, {}
         if not isinstance(size, int) or size >= lanes:
+            for a in sums:
+                self.line(f"{c_type(a.dtype)} {a.name}[{lanes}] __attribute__((aligned(64)));")
+                self.fill(a)
             end = f"{first} + {count}" if first != "0" else count
             self.line(f"const int64_t end = {end};")
             self.open(f"for (; base + {lanes} <= end; base += {lanes}) {{")
@@ -331,7 +332,9 @@ class Sums(RunningResults):
     def declare_terms(self) -> None:
         for a in self.accumulators.values():
             if not is_position(a):
-                self.line(f"char {a.name}_terms[{self.per_block() * a.dtype.itemsize}] __attribute__((aligned(64)));")
+                # The last vector is stored whole: what is read next waits longer for parts of one.
+                size = self.per_block() * a.dtype.itemsize + BYTES
+                self.line(f"char {a.name}_terms[{size}] __attribute__((aligned({BYTES})));")
 
     def compute_terms(self, s: Loop, filled: str, some: str) -> None:
         """The terms of `some` elements, after those that are there."""

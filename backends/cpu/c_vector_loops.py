@@ -86,7 +86,8 @@ class Vectors(Elements):
         for s in body:
             match s:
                 case Store():
-                    self.store(place_of(s), self.operand(s.value), is_some=bool(end))
+                    is_own = s.buffer not in self.p.plan.kernel.buffers  # terms, after which a vector has room
+                    self.store(place_of(s), self.operand(s.value), is_some=bool(end) and not is_own)
                 case Let() | Load() | Position() if s.target.name in self.form.scalars:
                     self.print_statements([s])
                 case Let() | Load() | Position():

@@ -30,6 +30,7 @@ from npcompile.backends.kernels.kernel import (
 from npcompile.tensor_core.dim import Size
 
 COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading axes
+SMALL = 4096  # bytes of scratch memory that are on the stack: to allocate them would take longer than to fill them
 
 Axis = tuple[str, Size]
 
@@ -343,7 +344,7 @@ class KernelPlan:
     @property
     def allocates(self) -> bool:
         """May memory be lacking while it runs?"""
-        return self.multiplies or bool(self.scratch)
+        return self.multiplies or not all(map(is_small, dict(self.scratch).values()))
 
     def words(self) -> str:
         """For people."""
@@ -354,6 +355,11 @@ class KernelPlan:
         parts += ["calls of NumPy's loops in strips"] * any(form.strips for form in self.loops.values())
         parts += ["NumPy is asked where a result is NaN or not finite"] * bool(self.rechecked)
         return "; ".join(parts)
+
+
+def is_small(size: Size) -> bool:
+    """Are so many bytes of scratch memory on the stack?"""
+    return isinstance(size, int) and size <= SMALL
 
 
 def shown(axis: Axis) -> str:

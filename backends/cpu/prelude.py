@@ -206,6 +206,17 @@ static inline int64_t npc_near_mod(int64_t a, int64_t b) {
 }
 static inline int64_t npc_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t npc_min(int64_t a, int64_t b) { return a < b ? a : b; }
+#ifdef __clang__
+#define NPC_APART __attribute__((noinline))
+#else
+#define NPC_APART __attribute__((noinline, noclone))
+#endif
+/* As rt->parallel_in_pieces, which is not called for so few that no other thread would take part. */
+static inline int npc_in_pieces(npc_body body, void* context, int64_t n, int64_t grain, int64_t piece) {
+  if (n > npc_max(piece, 1)) return rt->parallel_in_pieces(body, context, n, grain, piece);
+  if (n > 0) body(context, 0, n, 0);
+  return 0;
+}
 """
 
 PRELUDE = TYPES + LIBRARY + HELPERS

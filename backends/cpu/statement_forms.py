@@ -52,11 +52,19 @@ def reduce_form(s: Reduce, *, goes_on: bool) -> ReduceForm:
     if not goes_on and fits_simd(s):
         return ReduceForm(Order.SIMD, lanes_for(s), fused)
     if any(map(is_pairwise, s.accumulators)):
+        if fused and not goes_on and is_added_in_order(s):
+            return ReduceForm(Order.SERIAL, 1, fused)
         return ReduceForm(Order.PAIRS, lanes_of(s.accumulators), fused)
     lanes = lanes_for(s)
     if all(a.keeps_order for a in s.accumulators):
         return ReduceForm(Order.TERMS, lanes, fused)
     return ReduceForm(Order.LANES if lanes > 1 else Order.SERIAL, lanes, fused)
+
+
+def is_added_in_order(s: Reduce) -> bool:
+    """Are all elements one run, of so few that NumPy adds one after another?"""
+    is_few = isinstance(s.count, int) and s.count < lanes_of(s.accumulators)
+    return is_few and (s.run is None or (s.run.size is not None and same(s.run.size, s.count)))
 
 
 def is_blocked(s: Reduce) -> bool:

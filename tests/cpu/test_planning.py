@@ -42,6 +42,7 @@ from npcompile.backends.kernels.kernel import (
     Matrix,
     Product,
     Reduce,
+    Run,
     Scan,
     Scattered,
     ScratchRow,
@@ -195,6 +196,22 @@ def test_rows_are_reduced_in_the_order_that_is_right(a: Accumulator, order: Orde
     assert (way.row_sums is not None) == (order is Order.PAIRS)
 
 
+@pytest.mark.parametrize(("dtype", "few"), [("f8", 7), ("f4", 7), ("c16", 3)])
+def test_so_few_that_numpy_adds_them_one_after_another_need_no_lanes(dtype: str, few: int) -> None:
+    def order(size: Size, op: str = "negative", **more: Any) -> Order:
+        reduce, made = reduction(accumulator("add", np.dtype(dtype)), size, **more), Value("t1", np.dtype(dtype))
+        (loop,) = reduce.body
+        assert isinstance(loop, Loop)
+        loop.body[1:] = [Let(made, op, (X,)), Accumulate("k0", made)]
+        plan = plan_kernel(kernel(Loop("v0", 50, [reduce, store(V0, reduce.accumulators[0].result)])))
+        return plan.reduces[reduce].order
+
+    assert order(few) is Order.SERIAL and order(few + 1) is Order.PAIRS
+    assert order(few, run=Run(((few, 8, True),))) is Order.SERIAL
+    assert order(few, run=Run(((1, 8, True), (few, 80, True)))) is Order.PAIRS, "maybe several runs"
+    assert order(few, "exp") is Order.PAIRS, "terms are computed in vectors"
+
+
 def test_slow_terms_of_sums_are_stored_first() -> None:
     reduce = reduction(accumulator())
     (loop,) = reduce.body
@@ -282,7 +299,9 @@ def test_products_and_rows_of_memory() -> None:
     plan = plan_kernel(kernel(Loop("v0", 16, [Product(F8, *matrices, (10, 10, 10))])))
     assert isinstance(way := plan.way, IndexTasks) and way.multiplies and way.elements == 1000
     plan = plan_kernel(kernel(Loop("v0", 16, [ScratchRow("row0", 800, [reduction(accumulator())])])))
-    assert plan.scratch == (("row0", 800),) and plan.allocates and not plan.multiplies
+    assert plan.scratch == (("row0", 800),) and not plan.allocates and not plan.multiplies, "800 bytes are on the stack"
+    plan = plan_kernel(kernel(Loop("v0", 16, [ScratchRow("row0", 80000, [reduction(accumulator())])])))
+    assert plan.allocates
 
 
 # --- of functions, and for people

@@ -9,7 +9,8 @@ import pytest
 
 import npcompile
 from npcompile.backends.cpu import compile_cpu
-from npcompile.backends.cpu.backend import SMALL, scratch_of
+from npcompile.backends.cpu.backend import scratch_of
+from npcompile.backends.cpu.kernel_plan import SMALL
 from npcompile.backends.kernels.memory import build_schedule
 from npcompile.tensor_core.graph import Graph
 
