@@ -151,7 +151,8 @@ class CFunction:
         except Exception as error:
             if config.internal_errors == "raise" or not is_fault(error):
                 raise
-            warn_of_fault(error, f"made a function of C of {self.__name__}: Python's is called")  # type: ignore[attr-defined]
+            name = self.__name__  # type: ignore[attr-defined]
+            warn_of_fault(error, f"compiling {name} for C", "C calls Python's function.")
             self.reason = repr(error)
         if self.reason:
             log("graph_breaks", lambda: f"{self!r} calls Python's function: {self.reason}")

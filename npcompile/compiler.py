@@ -90,7 +90,7 @@ def compile(
 
     Called with arrays or Tensors that are on a CUDA device (CuPy's arrays are), it runs there and its results stay there;
     arrays of no dimensions stand for NumPy's scalars. RuntimeError when arrays of two devices meet. Where the graph breaks,
-    the part that runs natively sees copies on the host, and what it changes is written back.
+    the part that runs in Python sees copies on the host, and what it changes is written back.
 
     Parameters
     ----------
@@ -205,10 +205,10 @@ def make_entry(function: types.FunctionType, options: Options, is_switched: bool
     except Exception as error:
         if config.internal_errors == "raise" or options.fullgraph and not options.falls_back:
             raise
-        what = f"read the code of {function.__qualname__}"
-        fault = GraphBreakError(text_of_fault(error, what)) if options.falls_back else None
+        doing, instead = f"reading the code of {function.__qualname__}", "The function will run uncompiled."
+        fault = GraphBreakError(text_of_fault(error, doing)) if options.falls_back else None
         if fault is None:
-            warn_of_fault(error, f"{what}, which runs natively")
+            warn_of_fault(error, doing, instead)
     if fault is not None:
         try:
             raise fault
@@ -358,7 +358,7 @@ def allow_in_graph(function: Callable[P, R]) -> Callable[P, R]:
     For functions that cannot be captured (of a library's C code, say) and would break the graph. It is the user's word that
     the function has no effects, writes to none of its arguments and gives new arrays. Its results are NumPy's arrays or
     scalars, or a tuple or list of them; their dtypes and shapes depend on those of the arrays given alone, and are found by
-    a call with arrays of ones. Where a call gives others, or raises, that part of the program runs natively. Numbers
+    a call with arrays of ones. Where a call gives others, or raises, that part of the program runs in Python. Numbers
     among the arguments are constants of the program. There is no derivative.
 
     Programs compiled before do not change: see `reset`. `disallow_in_graph` is the opposite, and each replaces the other.
@@ -390,7 +390,7 @@ graph_break.__npcompile_break__ = ("npcompile.graph_break()", "")  # type: ignor
 
 
 def run_only(function: Callable[P, R]) -> Callable[P, R]:
-    """Use what is compiled already and compile nothing new: other arguments run natively. `reset` ends that."""
+    """Use what is compiled already and compile nothing new: other arguments run uncompiled. `reset` ends that."""
     compiled = compiled_function(function)
     if compiled is None and WHY_UNKNOWN:
         return function

@@ -166,7 +166,7 @@ class LoopGradients:
             except Exception as error:
                 if config.internal_errors == "raise" or not is_fault(error):
                     raise
-                warn_of_fault(error, f"differentiated the loops of {function.__qualname__}: eager Tensors do")
+                warn_of_fault(error, f"differentiating the loops of {function.__qualname__}", "Eager Tensors do it.")
                 self.decline(function, key, repr(error))
                 return None
             self.versions = [*self.versions, made]

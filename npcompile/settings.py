@@ -56,7 +56,7 @@ class Config:
     recompile_limit: int = 8
     """How many programs are compiled for one place of a function (its start, or where it goes on after a graph break) and for
     values of the same kinds: types, dtypes, numbers of dimensions, layouts, booleans, members of an enum. Of all kinds together
-    there may be 32 times as many. For arguments that none of them fits, the function then runs natively from there, with one
+    there may be 32 times as many. For arguments that none of them fits, the function then runs uncompiled from there, with one
     warning that names the guard that failed and the value that changed."""
 
     accuracy: str = "numpy"
@@ -64,7 +64,7 @@ class Config:
     forgets what is compiled."""
 
     internal_errors: str = "warn"
-    """What a mistake of npcompile itself does while it captures a function. "warn": the function runs natively from there on,
+    """What a mistake of npcompile itself does while it captures a function. "warn": the function runs uncompiled from there on,
     with one warning that holds the error, to be reported. "raise": the error is raised, as it is with `fullgraph=True`; so is
     that of a C compiler that refuses what npcompile wrote."""
 

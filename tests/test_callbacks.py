@@ -213,6 +213,6 @@ def test_a_fault_leaves_pythons_function(error: type[Exception], monkeypatch: py
 
     monkeypatch.setattr("npcompile.callbacks.run_passes", fails)
     monkeypatch.setattr(npc.config, "internal_errors", "warn")
-    with pytest.warns(RuntimeWarning, match="function of C"):
+    with pytest.warns(RuntimeWarning, match="while compiling .* for C"):
         made = npc.cfunc("double(double)")(lambda x: x * 2)
     assert made.ctypes(2.0) == 4.0 and "a mistake of ours" in made.reason

@@ -327,7 +327,7 @@ def test_mistakes_of_ours_do_not_stop_the_user(monkeypatch: pytest.MonkeyPatch) 
 
     compiled, loud = npc.compile(inner, backend="eager"), npc.compile(inner, backend="eager")
     monkeypatch.setattr("npcompile.tracer.graph_variants.with_backward", mistaken)
-    message = "made a mistake when it captured inner at .*AssertionError: this cannot be"
+    message = "Internal error of npcompile while capturing inner at .*AssertionError: this cannot be"
     with npc.config.patch(internal_errors="warn"), pytest.warns(RuntimeWarning, match=message):
         np.testing.assert_array_equal(compiled(X), inner(X))
     np.testing.assert_array_equal(compiled(X), inner(X))

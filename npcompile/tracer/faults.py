@@ -49,13 +49,13 @@ def codes_of(handler: object) -> list[types.CodeType]:
     return [code for function in found if (code := getattr(function, "__code__", None)) is not None]
 
 
-def text_of_fault(error: Exception, what: str) -> str:
-    """`what`: what was under way, where, and what becomes of it."""
+def text_of_fault(error: Exception, doing: str, instead: str = "") -> str:
+    """`doing`: a gerund and where it was. `instead`: a sentence, what happens now."""
     return (
-        f"npcompile made a mistake when it {what}: {type(error).__name__}: {error}. Please report it; "
-        'npcompile.config.internal_errors = "raise" shows where it comes from.'
+        f"Internal error of npcompile while {doing}: {type(error).__name__}: {error}. {instead}{' ' * bool(instead)}"
+        'Please report it; npcompile.config.internal_errors = "raise" shows the traceback.'
     )
 
 
-def warn_of_fault(error: Exception, what: str) -> None:
-    warn_user(text_of_fault(error, what))
+def warn_of_fault(error: Exception, doing: str, instead: str) -> None:
+    warn_user(text_of_fault(error, doing, instead))

@@ -153,9 +153,9 @@ class CompiledFunction:
                 try:
                     self.start()
                 except Exception as error:  # noqa: BLE001  (raised again where it is asked for)
-                    self.raise_if_asked(error, "read the code of")
+                    self.raise_if_asked(error, "reading the code of")
                     self.is_left = True
-                    warn_of_fault(error, f"read the code of {self.code.co_qualname}, which runs natively")
+                    warn_of_fault(error, f"reading the code of {self.code.co_qualname}", "The function will run uncompiled.")
                 self.current.be(self, self)
         return self.dispatch(*state)
 
@@ -401,7 +401,7 @@ class CompiledFunction:
             if place is not None or not self.hides_faults:
                 raise
             where = self.program.location(layout.index)
-            warn_of_fault(error, f"left {self.code.co_qualname} at {where}, which runs natively from there to its end")
+            warn_of_fault(error, f"leaving compiled code of {self.code.co_qualname} at {where}", "This call ends in Python.")
             return to({})
 
     @property
@@ -411,7 +411,7 @@ class CompiledFunction:
         asks_for_errors = options.fullgraph and not options.falls_back or options.has_own_backend
         return not asks_for_errors and config.internal_errors != "raise"
 
-    def raise_if_asked(self, error: Exception, what: str) -> None:
+    def raise_if_asked(self, error: Exception, doing: str) -> None:
         """Raise a mistake of ours again, unless the user's own code is to run: as GraphBreakError where the caller falls back."""
         if not self.hides_faults:
             try:
@@ -419,7 +419,7 @@ class CompiledFunction:
             finally:
                 del error
         if self.options.falls_back:
-            raise GraphBreakError(text_of_fault(error, f"{what} {self.code.co_qualname}")) from None
+            raise GraphBreakError(text_of_fault(error, f"{doing} {self.code.co_qualname}")) from None
 
     def whole(self) -> Callable[..., Any]:
         """The user's function from its beginning to its end, called as a segment is."""

@@ -191,7 +191,7 @@ class Point:
         except Exception as error:
             if not self.function.hides_faults or not is_fault(error):
                 raise
-            warn_of_fault(error, f"chose programs of {self.function.code.co_qualname} for a call, which tries all of them")
+            warn_of_fault(error, f"choosing a program of {self.function.code.co_qualname}", "The call tries all of them.")
             return self.variants
 
     def kind(self, state: tuple[Any, ...]) -> Any:
@@ -317,7 +317,7 @@ class Point:
             self.render()
             warn_once(f"Functions compiled for a CUDA device run uncompiled: {missing}.")
         except Exception as error:  # noqa: BLE001  (raised again where it is asked for)
-            self.function.raise_if_asked(error, "captured")
+            self.function.raise_if_asked(error, "capturing")
             self.give_up(error, before)
         finally:
             if self.function.options.when_hot:
@@ -328,7 +328,7 @@ class Point:
 
     # --- faults of ours
 
-    def give_up(self, error: Exception, variants: list[Variant], what: str = "captured") -> None:
+    def give_up(self, error: Exception, variants: list[Variant], doing: str = "capturing") -> None:
         """Compile nothing more here after a mistake of ours, and keep of what is compiled these variants."""
         self.is_native, self.variants, self.captured = True, variants, None
         self.generation += 1
@@ -338,7 +338,7 @@ class Point:
             self.enter = self.native
             self.show()
         name = self.function.code.co_qualname
-        warn_of_fault(error, f"{what} {name} at {self.location}, which runs natively from now on there")
+        warn_of_fault(error, f"{doing} {name} at {self.location}", "From there, it will run uncompiled.")
 
     def may_run_again(self, expected: tuple[type[Exception], ...], assumed: tuple[BranchKey, ...] = ()) -> bool:
         """Does the user's own code run after the exception that a program has raised, which has changed nothing yet?
@@ -355,9 +355,9 @@ class Point:
             return False
         if isinstance(error, OF_DATA) and self.function.hides_faults:  # most likely NumPy's, which raises it again
             return True
-        self.function.raise_if_asked(error, "ran")
+        self.function.raise_if_asked(error, "running")
         with warnings_held(), self.function.lock:
-            self.give_up(error, [], "ran")
+            self.give_up(error, [], "running")
         return True
 
     def take_other_arm(self, assumed: tuple[BranchKey, ...]) -> None:
@@ -396,8 +396,8 @@ class Point:
 
     def warn_of_limit(self, state: tuple[Any, ...]) -> None:
         message = (
-            f"{self.function.code.co_qualname} was compiled {len(self.variants)} times at {self.location} and runs "
-            f"natively from now on there for other arguments. What changed: {'; '.join(self.changed(state)) or 'nothing'}. "
+            f"{self.function.code.co_qualname} was compiled {len(self.variants)} times at {self.location}, and from "
+            f"there will run uncompiled for other arguments. What changed: {'; '.join(self.changed(state)) or 'nothing'}. "
             "npcompile.config.recompile_limit says how often it may be for arguments of the same kinds."
         )
         log("recompiles", lambda: message)
@@ -443,7 +443,7 @@ class Point:
             if not self.function.hides_faults or not is_fault(error):
                 raise
             self.patience = NEVER
-            warn_of_fault(error, f"looked at the loop at {self.location}, which stays compiled")
+            warn_of_fault(error, f"looking at the loop at {self.location}", "The loop stays compiled.")
             return None
 
     @property

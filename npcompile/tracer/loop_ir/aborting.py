@@ -70,7 +70,7 @@ def aborting_function(function: Compiled[Point], point: Point, state: tuple[Any,
     except Exception as error:
         if config.internal_errors == "raise" or not is_fault(error):
             raise
-        warn_of_fault(error, f"compiled the loops of {function.code.co_qualname}: they are captured as a graph")
+        warn_of_fault(error, f"compiling the loops of {function.code.co_qualname}", "They are captured as a graph.")
     return None
 
 
