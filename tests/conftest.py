@@ -2,6 +2,7 @@
 
 import builtins
 import dis
+import functools
 import gc
 import importlib.util
 import os
@@ -149,5 +150,6 @@ def global_names(code: types.CodeType, source: str) -> set[str]:
     return {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
 
 
+@functools.cache
 def is_unknown(name: str) -> bool:
     return not OURS.match(name) and not hasattr(builtins, name)

@@ -11,6 +11,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from tests.backends import HOST_BACKENDS
+from tests.covering import pairs
 from tests.shim.harness import compare
 
 
@@ -58,9 +59,7 @@ def of_a_length(x, read):
     return [read(made) for made in arrays(x.shape[0])]
 
 
-@pytest.mark.parametrize("backend", HOST_BACKENDS)
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("function", [of_an_integer, of_a_length])
+@pytest.mark.parametrize(("reader", "function", "backend"), pairs([*READERS], [of_an_integer, of_a_length], ["eager", "cpu"]))
 def test_numbers_are_read(function, reader, backend):
     compiled = npc.compile(function, backend=backend)
     for n in (5, 6, 9, 7):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from tests.backends import HOST_BACKENDS
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*was compiled .* times:RuntimeWarning")
 
@@ -208,9 +207,11 @@ def test_effects(effect, error):
     assert outcome(shape, effect, error, "eager") == outcome(shape, effect, error, None)
 
 
-@pytest.mark.parametrize("backend", [b for b in HOST_BACKENDS if b != "eager"])
-@pytest.mark.parametrize("error", [e for e in ERRORS if "data" in e or "Error of" in e or e.startswith(("LinAlg", "Floating"))])
-@pytest.mark.parametrize("effect", ["argument", "view of an argument", "array of an object"])
-def test_effects_of_kernels(effect, error, backend):
+OF_KERNELS = [e for e in ERRORS if "data" in e or "Error of" in e or e.startswith(("LinAlg", "Floating"))]
+
+
+@pytest.mark.parametrize("error", OF_KERNELS)
+def test_effects_of_kernels(error):
+    effect = ("argument", "view of an argument", "array of an object")[OF_KERNELS.index(error) % 3]
     shape = shape_of(effect, error)
-    assert outcome(shape, effect, error, backend) == outcome(shape, effect, error, None)
+    assert outcome(shape, effect, error, "cpu") == outcome(shape, effect, error, None)

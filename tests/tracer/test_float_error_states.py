@@ -11,7 +11,7 @@ from npcompile.compiler import compiled_function
 from npcompile.tensor_core import OPS
 from npcompile.tracer.point import MOST_SIGNALS
 from tests.accuracy.special_values import ERRORS, errors_of_numpy, harmless, special_operands
-from tests.backends import HOST_BACKENDS
+from tests.covering import pairs
 from tests.ops.test_elementwise import has_loop
 
 STATES = ("ignore", "warn", "raise", "call", "print", "log")
@@ -142,9 +142,9 @@ def in_place(x, y):
 INTEGERS = {"plain": [5, 6, -7], "zero": [0, 2, 3], "least by -1": [-1, 1, 2]}
 
 
-@pytest.mark.parametrize("backend", HOST_BACKENDS)
-@pytest.mark.parametrize("function", [divisions, reciprocals, in_place], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("dtype", ["i1", "i4", "i8", "u2", "u8"])
+@pytest.mark.parametrize(
+    ("dtype", "function", "backend"), pairs(["i1", "i4", "i8", "u2", "u8"], [divisions, reciprocals, in_place], ["eager", "cpu"])
+)
 def test_divisions_of_integers(function, dtype, backend):
     """NumPy reports a division by zero, and the overflow of the least number by -1, as those of floats."""
     compiled = npc.compile(function, backend=backend)

@@ -77,10 +77,8 @@ def outcome(function, arguments):
     return said, error, result
 
 
-@pytest.mark.parametrize("backend", HOST_BACKENDS)
-@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize(("data", "state", "backend"), pairs([*DATA], ["warn", "raise", "ignore"], ["eager", "cpu"]))
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("state", ["warn", "raise", "ignore"])
 def test_warnings_and_errors(function, data, state, backend):
     compiled = npc.compile(function, backend=backend)
     for _ in range(2):
@@ -294,9 +292,10 @@ def test_warnings_that_are_errors(function, backend):
     check_writing(function, DATA["zeros"], "contiguous", "warn", backend, action="error")
 
 
-@pytest.mark.parametrize("backend", HOST_BACKENDS)
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("function", [in_place, several_parts, shifted, overwrites, part_of_a_view], ids=lambda f: f.__name__)
+SIZED = [in_place, several_parts, shifted, overwrites, part_of_a_view]
+
+
+@pytest.mark.parametrize(("function", "state", "backend"), pairs(SIZED, [*STATES], ["eager", "cpu"]))
 def test_sizes_that_change(function, state, backend):
     """The third size is symbolic in the program; a large one runs on several threads."""
     compiled = npc.compile(function, backend=backend)
@@ -358,9 +357,7 @@ def adds(x, y):
     y[...] = 0
 
 
-@pytest.mark.parametrize("backend", HOST_BACKENDS)
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(("state", "layout", "backend"), pairs([*STATES], [*LAYOUTS], ["eager", "cpu"]))
 @pytest.mark.parametrize("function", [picks, puts, adds], ids=lambda f: f.__name__)
 def test_indices_out_of_bounds(function, state, layout, backend):
     """The statements before have written, those after have not."""

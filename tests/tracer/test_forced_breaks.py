@@ -21,7 +21,7 @@ from tests.tracer import test_breaks, test_functions, test_handled_exceptions, t
 from tests.tracer.constructs import all_constructs
 from tests.tracer.harness import clone, run, same_outcome
 
-CHOSEN = os.environ.get("NPCOMPILE_FORCED_BREAKS", "6")  # instructions of each function
+CHOSEN = os.environ.get("NPCOMPILE_FORCED_BREAKS", "5")  # instructions of each function
 SAMPLES: dict[str, tuple[Callable[..., Any], Callable[[], list[Any]]]] = {  # function, and what makes its arguments
     f"{module.__name__.rpartition('.')[2]}.{name}": (sample.function, functools.partial(clone, sample.arguments(0)))
     for module in (test_functions, test_breaks, test_handled_exceptions, test_with)

@@ -8,6 +8,7 @@ import pytest
 
 import npcompile as npc
 from tests.backends import HOST_BACKENDS
+from tests.covering import pairs
 
 REPORT = ("x + y", "x - y", "x * y", "x // y", "x % y", "divmod(x, y)", "-x", "abs(x)", "x += y", "x *= y")
 WRAP_AROUND = ("x ** y", "x << y", "x >> y", "+x", "~x", "x ^ y")
@@ -99,9 +100,10 @@ def branches(x, y):
     return z
 
 
-@pytest.mark.parametrize("backend", HOST_BACKENDS)
-@pytest.mark.parametrize("dtype", ["i1", "u2", "i8", "u8"])
-@pytest.mark.parametrize("plain", [of_elements, of_reductions, into_arrays, unused, ignored, branches], ids=lambda f: f.__name__)
+PLAIN = [of_elements, of_reductions, into_arrays, unused, ignored, branches]
+
+
+@pytest.mark.parametrize(("plain", "dtype", "backend"), pairs(PLAIN, ["i1", "u2", "i8", "u8"], ["eager", "cpu"]))
 def test_scalars_of_arrays(plain, dtype, backend):
     compiled = npc.compile(plain, backend=backend)
     warned = []

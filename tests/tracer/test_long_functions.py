@@ -37,7 +37,7 @@ def compiled_call(family, count):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_work_grows_as_the_function_does(family):
     compiled_call(family, 20)  # what is made once
-    measured = [compiled_call(family, count) for count in (60, 180)]
+    measured = [compiled_call(family, count) for count in (40, 120)]
     for result, expected, _, _ in measured:
         np.testing.assert_allclose(result, expected, rtol=1e-13)
     (_, _, few_calls, short), (_, _, many_calls, long) = measured

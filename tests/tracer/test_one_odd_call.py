@@ -17,6 +17,7 @@ from npcompile.tracer.left_to_python import leave
 from npcompile.tracer.point import Point
 from npcompile.tracer.recompiles import why_not
 from npcompile.tracer.variant import Variant
+from tests.covering import pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass")
 pandas = pytest.importorskip("pandas", reason="its Series are one of the kinds")
@@ -106,9 +107,10 @@ ODD: dict[str, Callable[[Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize("is_first", [True, False])
-@pytest.mark.parametrize("name", ODD)
-@pytest.mark.parametrize("function", [operators, a_method, an_attribute, an_item, a_call, a_loop])
+@pytest.mark.parametrize(
+    ("name", "function", "is_first"),
+    pairs([*ODD], [operators, a_method, an_attribute, an_item, a_call, a_loop], [True, False]),
+)
 def test_plain_arrays_are_compiled_for(function: Callable[..., Any], name: str, is_first: bool, tmp_path: Path) -> None:
     compiled, give = npc.compile(function), GIVEN.get(function, lambda v: v)
     odd, usual = give(ODD[name](tmp_path)), give(np.arange(float(SIZE)) + 1)
