@@ -92,6 +92,12 @@ def thin(backend: str, calls: list[Any], count: int) -> list[Any]:
     return calls if backend == "eager" else random.Random(0).sample(calls, min(count, len(calls)))
 
 
+def some_layouts(backend: str, turn: int) -> list[Callable[[np.ndarray], np.ndarray]]:
+    """All for NumPy; where each is a kernel that is compiled, contiguous arrays and one other layout in turn."""
+    first, *others = LAYOUTS.values()
+    return [first, *others] if backend == "eager" else [first, others[turn % len(others)]]
+
+
 def check_meta(node: Node, expected: np.ndarray, *, strides: bool = False) -> None:
     """The table's meta rule says what NumPy gives."""
     assert node.meta.dtype == expected.dtype, (node, expected.dtype)
