@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
 import os
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.blas import capsule_pointer
 from npcompile.backends.cpu.loader import release_memory
 from tests.runtime.units import INT64, returning
 
@@ -75,6 +77,22 @@ def test_nothing_else_comes_from_our_allocator(loader):
     assert name(empty(loader, "f8", (MIB,))) == "npcompile"
     assert name(empty(loader, "f8", (8,))) == before
     assert name() == before and name(np.empty(MIB)) == before
+
+
+def test_small_arrays_come_from_the_allocator_that_somebody_has_set(loader):
+    """NumPy's C functions by their places in its table (numpy/_core/include/numpy/__multiarray_api.h)."""
+    table = (ctypes.c_void_p * 307).from_address(capsule_pointer(np._core._multiarray_umath._ARRAY_API))
+    set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[304])
+    usual = capsule_pointer(ctypes.py_object.from_address(table[306]).value)
+    other = ctypes.create_string_buffer(b"other".ljust(127, b"\0") + ctypes.string_at(usual + 127, 1 + 5 * 8))
+    new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    before = set_handler(new_capsule(("PyCapsule_New", ctypes.pythonapi))(ctypes.addressof(other), b"mem_handler", None))
+    try:
+        made = [empty(loader, "f8", (8,)), np.empty(8)]
+        assert [np._core.multiarray.get_handler_name(array) for array in made] == ["other", "other"]
+        del made
+    finally:
+        set_handler(before)
 
 
 def test_freed_memory_is_used_again(loader):
@@ -165,6 +183,11 @@ def test_tracemalloc_counts_the_arrays(loader):
         assert tracemalloc.get_traced_memory()[0] >= 8 * MIB
         del array
         assert tracemalloc.get_traced_memory()[0] < MIB
+        before = tracemalloc.get_traced_memory()[0]
+        arrays = [empty(loader, "f8", (1000,)) for _ in range(100)]
+        assert 800_000 <= tracemalloc.get_traced_memory()[0] - before < MIB
+        del arrays
+        assert tracemalloc.get_traced_memory()[0] - before < 400_000
     finally:
         tracemalloc.stop()
 

@@ -183,7 +183,8 @@ static void* data_realloc(void* context, void* data, size_t size) {
 }
 
 static numpy_mem_handler handler = {"npcompile", 1, {0, data_malloc, data_calloc, data_realloc, data_free}};
-static PyObject* handler_capsule;
+static PyObject *handler_capsule, *usual_capsule; /* the second is NumPy's own */
+static const numpy_mem_handler* usual_handler;
 
 /* Scratch memory has its size in front when it is small, else it is a block. */
 static void* scratch(int64_t bytes) {
@@ -297,20 +298,19 @@ static PyObject* empty(PyObject* dtype, int nd, const int64_t* dimensions, const
   Py_IncRef(dtype); /* stolen */
   if (bytes && strides && is_in_order(((npc_descr*)dtype)->elsize, nd, dimensions, strides))
     strides = 0; /* NumPy need not look at them */
-  if (bytes < (int64_t)LARGE) return PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, 0, 0, 0);
-
-  void* data = pool_get(bytes);
-  if (!data) { /* NumPy raises its error, or finds the memory */
-    return PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, 0, 0, 0);
-  }
-  PyObject* array = PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, data, ALIGNED | WRITEABLE, 0);
-  if (!array) {
-    pool_put(data);
-    return 0;
+  const numpy_mem_handler* memory = &handler;
+  PyObject* owner = handler_capsule;
+  if (bytes >= (int64_t)LARGE) Py_IncRef(owner);
+  else owner = PyDataMem_GetHandler(), memory = owner == usual_capsule ? usual_handler : 0; /* NumPy would look it up by name */
+  void* data = bytes && memory ? memory->allocator.malloc(memory->allocator.context, bytes) : 0;
+  PyObject* array = PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, data, data ? ALIGNED | WRITEABLE : 0, 0);
+  if (!array || !data) { /* where there was none NumPy has raised its error, or found the memory */
+    if (data) memory->allocator.free(memory->allocator.context, data, bytes);
+    if (owner) Py_DecRef(owner);
+    return array;
   }
   numpy_array* fields = (numpy_array*)array;
-  Py_IncRef(handler_capsule);
-  fields->mem_handler = handler_capsule;
+  fields->mem_handler = owner;
   fields->leading.flags |= OWNDATA;
   PyTraceMalloc_Track(TRACEMALLOC_DOMAIN, (uintptr_t)data, bytes);
   return array;

@@ -146,6 +146,8 @@ static void** numpy;
 #define PyArray_FromAny ((PyObject * (*)(PyObject*, PyObject*, int, int, int, PyObject*)) numpy[69])
 #define PyArray_Return ((PyObject * (*)(PyObject*)) numpy[76])
 #define PyArray_SetBaseObject ((int (*)(PyObject*, PyObject*)) numpy[282])
+#define PyDataMem_GetHandler ((PyObject * (*)(void)) numpy[305])
+#define PyDataMem_DefaultHandler (*(PyObject**)numpy[306])
 #define PyArray_NewFromDescr \
   ((PyObject * (*)(PyObject*, PyObject*, int, const int64_t*, const int64_t*, void*, int, PyObject*)) numpy[94])
 

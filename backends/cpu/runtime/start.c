@@ -93,5 +93,7 @@ const struct npc_runtime* npc_start(void** numpy_api, PyObject* generic, PyObjec
   runtime.blas_limit = blas_limit;
   if (blas_limit) memcpy(&runtime.sgemm, blas, sizeof runtime - __builtin_offsetof(struct npc_runtime, sgemm));
   pthread_atfork(hold_before_fork, resume_parent, resume_child);
+  usual_capsule = PyDataMem_DefaultHandler;
+  if (!(usual_handler = PyCapsule_GetPointer(usual_capsule, "mem_handler"))) return 0;
   return (handler_capsule = PyCapsule_New(&handler, "mem_handler", 0)) ? &runtime : 0;
 }
