@@ -89,15 +89,22 @@ struct progress {
   PyObject* values[MOST_VALUES];
 };
 
-static PyObject* operand(struct progress* at) {
-  const uint64_t word = (uint64_t)*at->word++;
-  return word < MOST_VALUES ? at->values[word] : (PyObject*)(uintptr_t)word;
+static PyObject* operand_at(PyObject* const* values, int64_t word) {
+  return (uint64_t)word < MOST_VALUES ? values[word] : (PyObject*)(uintptr_t)word;
 }
 
-/* As many operands as the next word says. */
+/* As many operands as the first word says. The word after them. */
+static const int64_t* operands_at(PyObject* const* values, const int64_t* word, PyObject** given) {
+  const int64_t* const end = word + 1 + *word;
+  while (++word < end) *given++ = operand_at(values, *word);
+  return end;
+}
+
+static PyObject* operand(struct progress* at) { return operand_at(at->values, *at->word++); }
+
 static int64_t operands(struct progress* at, PyObject** given) {
-  const int64_t n = *at->word++;
-  for (int64_t k = 0; k < n; k++) given[k] = operand(at);
+  const int64_t n = *at->word;
+  at->word = operands_at(at->values, at->word, given);
   return n;
 }
 
@@ -117,12 +124,12 @@ static PyObject* new_reference(PyObject* object) {
 /* Is it as asked? An answer below 0 is an error. */
 static int is_answer(int answer, int64_t asked) { return answer < 0 ? -1 : answer == asked; }
 
-/* 1 where the next step follows, 0 where the call is not for this path, -1 where an exception is set. */
+/* One of the steps that run_fast_path leaves to it: 1 where the next follows, 0 where the call is not for this path, -1 where an
+   exception is set. */
 static int take_step(struct progress* at, enum step step) {
   PyObject *given[MOST_GIVEN], *first, *second, *made;
   int64_t n;
   switch (step) {
-    case LIKE: return are_like(given, operands(at, given));
     case IS:
       first = operand(at), second = operand(at);
       return is_answer(first == second, *at->word++);
@@ -192,26 +199,24 @@ typedef struct {
   int64_t words[];
 } fast_path;
 
-/* Call what was compiled. As a step, but where something else goes on: that gives the result of the path. */
-static int run_compiled(struct progress* at, const fast_path* path, PyObject* const* args, int64_t nargs, PyObject** result) {
-  PyObject* given[MOST_GIVEN];
-  const fast_function function = (fast_function)address(at); /* or 0 */
-  PyObject* const owner = (PyObject*)address(at);             /* of it, else what is called */
-  const int64_t n = operands(at, given);
-  PyObject* made = function ? function(owner, given, n) : PyObject_Vectorcall(owner, given, n, 0);
-  const int goes_on = path->on_exit && made && ((npc_array*)made)->ob_type == &PyList_Type;
-  PyObject* next = goes_on ? path->on_exit : made ? 0 : path->on_error;
-  if (!next) return add_value(at, made);
-  if (goes_on && PyLong_AsLongLong(PyList_GetItem(made, 0)) == OTHERS) {
+/* What goes on after what was compiled has given something, 0 where the next step does. */
+static PyObject* follower(const fast_path* path, const PyObject* made) {
+  if (!made) return path->on_error;
+  return path->on_exit && ((const npc_array*)made)->ob_type == &PyList_Type ? path->on_exit : 0;
+}
+
+/* The result of the path from there; 0 without an error where it is for other arguments. */
+static PyObject* go_on_after(PyObject* made, PyObject* next, PyObject* const* args, int64_t nargs) {
+  if (made && PyLong_AsLongLong(PyList_GetItem(made, 0)) == OTHERS) {
     Py_DecRef(made);
     return 0;
   }
   PyObject* state[1 + MOST_PARAMETERS];
   for (int64_t k = 1; k < nargs; k++) state[k] = args[k];
   PyObject* first = state[0] = made ? made : caught();
-  *result = PyObject_Vectorcall(next, state, nargs, 0);
+  PyObject* result = PyObject_Vectorcall(next, state, nargs, 0);
   Py_DecRef(first);
-  return *result ? 1 : -1;
+  return result;
 }
 
 /* Does the exception say no more than that a question could not be asked? Not what a handler of signals has raised. */
@@ -229,19 +234,40 @@ static int is_no_answer(void) {
 /* Its result, the handle where the call is to be entered; 0 without an error where it is for other arguments. */
 static PyObject* run_fast_path(const fast_path* path, PyObject* const* args, int64_t nargs) {
   struct progress at;
-  PyObject* result = 0;
+  PyObject *given[MOST_GIVEN], *result = 0;
+  const int64_t* word = path->words; /* in registers, like the next: in `at` only where another function takes a step */
+  int64_t count = nargs;
   int goes_on = 1, has_run = 0;
-  at.word = path->words, at.count = nargs;
   for (int64_t k = 0; k < nargs; k++) at.values[k] = args[k];
   while (goes_on > 0 && !result) {
-    const enum step step = (enum step)*at.word++;
-    if (step == GIVE) result = *at.word == at.count - 1 ? at.values[--at.count] : new_reference(operand(&at));
-    else if (step == LEAVE) result = new_reference(args[0]);
-    else if (step != RUN) goes_on = take_step(&at, step);
-    else goes_on = run_compiled(&at, path, args, nargs, &result), has_run = 1;
+    const enum step step = (enum step)*word++;
+    if (step == LIKE) {
+      const int64_t n = *word;
+      word = operands_at(at.values, word, given);
+      goes_on = are_like(given, n);
+    } else if (step == RUN) { /* call what was compiled */
+      const fast_function function = (fast_function)(uintptr_t)*word++; /* or 0 */
+      PyObject* const owner = (PyObject*)(uintptr_t)*word++;            /* of it, else what is called */
+      const int64_t n = *word;
+      word = operands_at(at.values, word, given);
+      PyObject* const made = function ? function(owner, given, n) : PyObject_Vectorcall(owner, given, n, 0);
+      PyObject* const next = follower(path, made);
+      has_run = 1;
+      if (next) result = go_on_after(made, next, args, nargs);
+      if (made && !next) at.values[count++] = made;
+      else if (!result) goes_on = error() ? -1 : 0;
+    } else if (step == GIVE) {
+      result = *word == count - 1 ? at.values[--count] : new_reference(operand_at(at.values, *word));
+    } else if (step == LEAVE) {
+      result = new_reference(args[0]);
+    } else {
+      at.word = word, at.count = count;
+      goes_on = take_step(&at, step);
+      word = at.word, count = at.count;
+    }
   }
   if (goes_on < 0 && !has_run && is_no_answer()) goes_on = 0; /* the long way asks again */
-  while (at.count > nargs) Py_DecRef(at.values[--at.count]);
+  while (count > nargs) Py_DecRef(at.values[--count]);
   return result;
 }
 
