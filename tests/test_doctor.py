@@ -50,9 +50,9 @@ exec gcc "$@" < "$0.c"
 """
 
 
-def hidden(folder: Path, package: str) -> str:
-    """A folder for PYTHONPATH without which `package` could be imported."""
-    (folder / "sitecustomize.py").write_text(f"import sys; sys.modules['{package}'] = None")
+def hidden(folder: Path, *packages: str) -> str:
+    """A folder for PYTHONPATH without which the packages could be imported."""
+    (folder / "sitecustomize.py").write_text(f"import sys; sys.modules.update(dict.fromkeys({packages}))")
     return str(folder)
 
 
@@ -80,9 +80,8 @@ def test_a_cache_that_others_may_write(tmp_path: Path) -> None:
     assert "NPCOMPILE_CACHE_DIR" in text
 
 
-@pytest.mark.parametrize("package", ["scipy", "bytecode", "filelock"])
-def test_packages_that_nothing_imports_are_not_needed(package: str, tmp_path: Path) -> None:
-    status, text = doctor(tmp_path / "cache", PYTHONPATH=hidden(tmp_path, package))
+def test_packages_that_nothing_imports_are_not_needed(tmp_path: Path) -> None:
+    status, text = doctor(tmp_path / "cache", PYTHONPATH=hidden(tmp_path, "scipy", "bytecode", "filelock"))
     assert (status, text.splitlines()[-1]) == (0, "all is well"), text
 
 

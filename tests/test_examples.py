@@ -24,8 +24,14 @@ def test_quickstart(tmp_path: Path) -> None:
     assert "What was captured of chatty:" in lines
 
 
-def test_gradients(tmp_path: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "NPCOMPILE_CACHE_DIR": str(tmp_path / "cache")}
+@pytest.fixture(scope="module")
+def warm_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of all other examples: the runtime is compiled once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+def test_gradients(tmp_path: Path, warm_cache: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "NPCOMPILE_CACHE_DIR": str(warm_cache)}
     command = [sys.executable, "-W", "error", str(ROOT / "examples/gradients.py")]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -42,9 +48,9 @@ def test_gradients(tmp_path: Path) -> None:
         ("ode_fit", "parameters [1.131 0.406 0.099 0.397] of [1.1 0.4 0.1 0.4]"),
     ],
 )
-def test_jobs(name: str, end: str, tmp_path: Path) -> None:
+def test_jobs(name: str, end: str, tmp_path: Path, warm_cache: Path) -> None:
     """They compare their answers with plain Python's."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "NPCOMPILE_CACHE_DIR": str(tmp_path / "cache")}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "NPCOMPILE_CACHE_DIR": str(warm_cache)}
     command = [sys.executable, "-W", "error", str(ROOT / f"examples/{name}.py"), "--quick"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
