@@ -154,7 +154,7 @@ def test_choices_become_straight_lines(function: FunctionType, makes: Makes) -> 
     assert choices(plain)
     for make in makes:
         agrees(function, program, make)
-        agrees(function, plain, make, in_c=False)
+    agrees(function, plain, makes[-1], in_c=False)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted
 from tests.loop_ir.programs import CASES, NAMES, Case
 
 ALL = pytest.mark.parametrize("case", CASES, ids=NAMES)
-MOST_EXITS = 60  # that are tried of one run
+MOST_EXITS = 30  # that are tried of one run
 FEW = 4  # one of so many is tried between passes
 
 
