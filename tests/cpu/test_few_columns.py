@@ -50,13 +50,14 @@ def agree(made: Any, expected: Any) -> None:
 
 
 OF_NUMBERS = ("mean and variance", "extremes")  # of truth values these are other operations
-CASES = [(n, d) for n in FUNCTIONS for d in ("f8", "f4", "f2", "c16", "i8", "u1", "?") if d != "?" or n not in OF_NUMBERS]
+OTHERS = [pair for k, n in enumerate(FUNCTIONS) for pair in zip((n, n), ("f4", "f2", "c16", "i8", "u1", "?")[k % 3 :: 3])]
+CASES = [*((n, "f8") for n in FUNCTIONS), *((n, d) for n, d in OTHERS if d != "?" or n not in OF_NUMBERS)]
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_sums_of_a_few_columns(name: str, dtype: str) -> None:
     function = FUNCTIONS[name]
-    for columns in (2, 3, 4, 5) if dtype == "f8" else (3,):
+    for columns in (3, (2, 4, 5)[len(name) % 3]) if dtype == "f8" else (3,):
         compiled = npc.compile(function)
         for rows in (2, 4, 18, 150, 600):
             x, w = numbers((7, rows, columns), dtype), numbers((rows,), dtype)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import npcompile as npc
+from tests.covering import pairs
 
 
 def numbers(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:
@@ -24,15 +26,23 @@ def agree(made: Any, expected: Any) -> None:
     np.testing.assert_allclose(made, expected, rtol=0, atol=200 * eps * max(1, np.abs(expected).max()))
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
-@pytest.mark.parametrize("sizes", [(256, 512, 784), (97, 83, 61), (3, 900, 401), (700, 2, 1300)])
-def test_products_in_tiles(sizes: tuple[int, int, int], dtype: str) -> None:
+LAYOUTS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
+    "C": lambda a, b: (a, b),
+    "the left of columns": lambda a, b: (np.asfortranarray(a), b),
+    "the right of columns": lambda a, b: (a, np.asfortranarray(b)),
+    "reversed": lambda a, b: (a[::-1], b[:, ::-1]),
+}
+SIZES = [(256, 512, 784), (97, 83, 61), (3, 900, 401), (700, 2, 1300)]
+
+
+@pytest.mark.parametrize("sizes, dtype, layout", pairs(SIZES, ["f4", "f8", "c16"], [*LAYOUTS]))
+def test_products_in_tiles(sizes: tuple[int, int, int], dtype: str, layout: str) -> None:
     m, n, k = sizes
     a, b = numbers((m, k), dtype, 1), numbers((k, n), dtype, 2)
     compiled = npc.compile(lambda a, b: (a @ b, (a @ b).T, b.T @ a.T))
-    for x, y in ((a, b), (np.asfortranarray(a), b), (a, np.asfortranarray(b)), (a[::-1], b[:, ::-1])):
-        for made, expected in zip(compiled(x, y), (x @ y, (x @ y).T, y.T @ x.T)):
-            agree(made, expected)
+    x, y = LAYOUTS[layout](a, b)
+    for made, expected in zip(compiled(x, y), (x @ y, (x @ y).T, y.T @ x.T)):
+        agree(made, expected)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -147,9 +157,9 @@ def test_long_sums_are_made_in_slices(sizes: tuple[int, int, int], dtype: str) -
     def products(a, b):
         return a.T @ b, b.T @ a, (a.T @ b).T, a.T @ a
 
+    exact = products(a[:, :4].astype(wide), b[:, :4].astype(wide))
     for x, y in ((a, b), (np.asfortranarray(a), b), (a[::-1], np.asfortranarray(b)[::-1])):
         made, plain = npc.compile(products)(x, y), products(x, y)
-        exact = products(x[:, :4].astype(wide), y[:, :4].astype(wide))
         for found, numpy, value in zip(made, plain, exact):
             agree(found, numpy)
             errors = [np.sqrt((np.abs(part[:4, :4] - value) ** 2).mean()) for part in (found, numpy)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -85,13 +86,12 @@ def kernels(function: Callable[..., Any], *args: Any) -> int:
 @pytest.mark.parametrize(("name", "dtype"), [*((f, d) for f in FUNCTIONS for d in ("f8", "f4")), ("layers", "c16")])
 def test_against_numpy(name: str, dtype: str, small_blocks: None) -> None:
     function, tolerance = FUNCTIONS[name], {"f4": 2e-5}.get(dtype, 1e-12)
-    for shapes in SHAPES[3:] if dtype == "f4" else SHAPES[:3]:
+    for shapes in SHAPES[3:] if dtype == "f4" else (SHAPES[0], SHAPES[1 + len(name) % 2]):
         x, w = (numbers(s, dtype, k) for k, s in enumerate(shapes))
         agree(npc.compile(function, dynamic=False)(x, w), function(x, w), tolerance)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name, layout", [*zip(FUNCTIONS, itertools.cycle(LAYOUTS))])
 def test_sizes_that_change(name: str, layout: str, small_blocks: None) -> None:
     function, compiled = FUNCTIONS[name], npc.compile(FUNCTIONS[name], dynamic=True)
     for n, k in ((70, 9), (200, 65), (3, 4), (0, 4), (3, 0)):
@@ -102,10 +102,10 @@ def test_sizes_that_change(name: str, layout: str, small_blocks: None) -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_few_blocks_are_made_together(name: str, small_blocks: None, together: None) -> None:
-    function = FUNCTIONS[name]
+    function, compiled = FUNCTIONS[name], npc.compile(FUNCTIONS[name], dynamic=True)
     for shapes in SHAPES:
         x, w = (numbers(s, "f8", k) for k, s in enumerate(shapes))
-        agree(npc.compile(function, dynamic=True)(x, w), function(x, w), 1e-12)
+        agree(compiled(x, w), function(x, w), 1e-12)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -208,7 +208,7 @@ class Program:
         return namespace["program"]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(14))
 def test_random_programs(seed: int, small_blocks: None) -> None:
     function = Program(seed).function()
     compiled = npc.compile(function, dynamic=seed % 2 == 1)

@@ -2,6 +2,7 @@
 
 import platform
 import warnings
+from itertools import cycle, product
 
 import numpy as np
 import pytest
@@ -25,8 +26,7 @@ def layouts(x):
     return x, np.asfortranarray(x), np.repeat(x, 2, 0)[::2]
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4", "f2"])
-@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("name, dtype", [*product(SEVERAL, ["f8"]), *zip(SEVERAL, cycle(["f2", "f4"]))])
 def test_where_all_zeros_have_one_sign_so_has_the_result(name, dtype):
     function, compiled = SEVERAL[name], npc.compile(SEVERAL[name])
     for shape in SHAPES:
@@ -35,8 +35,9 @@ def test_where_all_zeros_have_one_sign_so_has_the_result(name, dtype):
                 assert ours.tobytes() == theirs.tobytes()
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4", "f2"])
-@pytest.mark.parametrize("name", [*AS_NUMPY, *SEVERAL])
+@pytest.mark.parametrize(
+    "name, dtype", [*product([*AS_NUMPY, *SEVERAL], ["f8"]), *zip([*AS_NUMPY, *SEVERAL], cycle(["f4", "f2"]))]
+)
 def test_zeros_of_both_signs(name, dtype):
     function = (AS_NUMPY | SEVERAL)[name]
     compiled = npc.compile(function)
@@ -109,20 +110,18 @@ def zeros(shape, dtype, seed):
     return x
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-@pytest.mark.parametrize("name", RULE)
+@pytest.mark.parametrize("name, dtype", [*product(RULE, ["f8"]), *product([*RULE][::2], ["f4"])])
 def test_every_form_has_one_rule(name, dtype):
     function, axis = RULE[name]
     compiled = npc.compile(function)
-    for shape in [(1, 1), (3, 2), (2, 7), (4, 8), (5, 17), (17, 4), (3, 33), (6, 65), (40, 127), (300, 2), (2, 5000), (4, 40000)]:
+    for shape in [(1, 1), (3, 2), (4, 8), (5, 17), (17, 4), (6, 65), (40, 127), (300, 2), (4, 40000)]:
         for x in layouts(zeros(shape, dtype, shape[1])):
             for ours, rule in zip(compiled(x), by_rule(x, axis), strict=True):
                 np.testing.assert_array_equal(ours, rule)
                 assert np.array_equal(np.signbit(ours), np.signbit(rule)), (shape, x.strides)
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-@pytest.mark.parametrize("name", RULE)
+@pytest.mark.parametrize("name, dtype", [*zip(RULE, cycle(["f8", "f4"]))])
 def test_nan_among_zeros(name, dtype):
     """NaN of either sign and of any payload stays NaN, where bits of two numbers are combined."""
     function, _ = RULE[name]

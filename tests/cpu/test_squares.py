@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle, product
+
 import numpy as np
 import pytest
 
@@ -30,8 +32,11 @@ def written_across(x):
     return out
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16, np.complex128, np.uint8])
-@pytest.mark.parametrize("function", [turned, with_others, of_three_axes, written_across])
+PROGRAMS = (turned, with_others, of_three_axes, written_across)
+OTHERS = cycle([np.float32, np.complex128, np.uint8])
+
+
+@pytest.mark.parametrize("function, dtype", [*product(PROGRAMS, [np.float64, np.int16]), *zip(PROGRAMS, OTHERS)])
 def test_as_numpy_has_it(function, dtype) -> None:
     rng = np.random.default_rng(2)
     compiled = npc.compile(function, dynamic=True if dtype == np.float32 else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from itertools import cycle, product
 
 import numpy as np
 import pytest
@@ -32,33 +33,18 @@ def units(x: np.ndarray, axis: int | tuple[int, ...] | None) -> np.ndarray:
     return np.spacing(np.abs(x).sum(axis, dtype=np.longdouble).astype(x.dtype)).astype(float)
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("length", [2, 3, 5, 7, 8, 9, 16, 31, 100, 129, 1000, 5000])
-def test_sums_of_one_axis_against_exact_ones(name: str, length: int) -> None:
-    rng = np.random.default_rng(length)
-    total, mean = (npc.compile(f, backend="cpu") for f in (lambda x: np.sum(x), lambda x: np.mean(x)))
-    ours, theirs = [], []
-    for _ in range(60):
-        x = NUMBERS[name](rng, (length,))
-        exact, unit = math.fsum(x), float(units(x, None))
-        ours += [abs(float(total(x)) - exact) / unit, abs(float(mean(x)) - exact / length) / unit * length]
-        theirs += [abs(float(np.sum(x)) - exact) / unit, abs(float(np.mean(x)) - exact / length) / unit * length]
-    assert np.mean(ours) <= 1.25 * np.mean(theirs) + 0.1
-    assert np.max(ours) <= max(np.max(theirs), 2) + 1
-
-
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="no reference of more than 64 bits")
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", ["f", "d", "e"])
-def test_sums_over_axes(dtype: str, layout: str) -> None:
+def test_sums_over_axes_of_float16(layout: str) -> None:
+    """Those of longer numbers have NumPy's bits: test_sums_have_numpys_bits.py."""
     compiled = npc.compile(lambda x, axis: np.sum(x, axis=axis), backend="cpu")
     for axis in AXES:
         errors: list[tuple[np.ndarray, np.ndarray]] = []
         for shape in SHAPES:
             for name, numbers in NUMBERS.items():
-                if dtype == "e" and name == "of many sizes":  # beyond its range
+                if name == "of many sizes":  # beyond its range
                     continue
-                x = LAYOUTS[layout](numbers(np.random.default_rng(0), shape).astype(dtype))
+                x = LAYOUTS[layout](numbers(np.random.default_rng(0), shape).astype("e"))
                 with np.errstate(all="ignore"):
                     ours, theirs, unit = np.asarray(compiled(x, axis)), np.asarray(np.sum(x, axis=axis)), units(x, axis)
                 assert np.array_equal(np.isfinite(ours), np.isfinite(theirs))
@@ -93,11 +79,10 @@ REDUCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
+@pytest.mark.parametrize("name, dtype", [*product(REDUCTIONS, ["f8"]), *zip(REDUCTIONS, cycle(["c16", "f4"]))])
 def test_what_is_known_of_a_size_does_not_show_in_the_result(name, dtype):
     known, unknown = (npc.compile(REDUCTIONS[name], dynamic=dynamic) for dynamic in (False, True))
-    for shape in ((5,), (17,), (255,), (257,), (1000,), (100_000,), (7, 9), (3, 500)):
+    for shape in ((5,), (257,), (100_000,), (7, 9)):
         x = np.random.default_rng(shape).standard_normal(shape).astype(dtype)
         assert np.array_equal(known(x), unknown(x)), shape
 
@@ -105,7 +90,7 @@ def test_what_is_known_of_a_size_does_not_show_in_the_result(name, dtype):
 @pytest.mark.parametrize("columns", [1, 2, 3, 4, 9])
 def test_whether_columns_are_counted_does_not_show_in_their_sums(columns: int) -> None:
     known, unknown = (npc.compile(lambda x: (x * 1.5).sum(axis=0), dynamic=dynamic) for dynamic in (False, True))
-    for rows in (2, 5, 31, 40, 200, 3000):
+    for rows in (2, 31, 3000):
         x = np.random.default_rng(rows).standard_normal((rows, columns))
         assert np.array_equal(known(x), unknown(x)), rows
 

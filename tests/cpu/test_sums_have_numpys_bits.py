@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from tests.covering import pairs
 
 Layout = Callable[[np.ndarray], np.ndarray]
 
@@ -55,9 +56,7 @@ def agree(function: Callable[..., Any], arrays: list[np.ndarray], **settings: An
             assert_same_bits(compiled(x), function(x), (x.shape, x.strides))
 
 
-@pytest.mark.parametrize("ndim", SHAPES)
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", ["d", "f", "D"])
+@pytest.mark.parametrize("dtype, layout, ndim", pairs("dfD", [*LAYOUTS], [*SHAPES]))
 def test_sums_over_any_axes(dtype: str, layout: str, ndim: int) -> None:
     rng = np.random.default_rng(ndim)
     arrays = [LAYOUTS[layout](numbers(rng, shape, dtype)) for shape in SHAPES[ndim]]
@@ -80,9 +79,7 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("dtype", ["d", "f"])
-@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("dynamic, dtype, name", pairs([True, False], "df", [*FUNCTIONS]))
 def test_functions_of_sums(dynamic: bool, dtype: str, name: str) -> None:
     rng = np.random.default_rng(7)
     shapes = [(7, 9), (300, 40), (30, 130)] if dynamic else [(40, 24)]
@@ -101,7 +98,11 @@ def test_sums_that_threads_share(dtype: str) -> None:
 @pytest.mark.parametrize("columns", range(1, 34))
 def test_short_rows(columns: int) -> None:
     x = numbers(np.random.default_rng(columns), (100, columns), "d")
-    agree(lambda x: (x.sum(axis=1), (x * 1.5).sum(axis=1), x.sum(axis=0)), [x, x.astype("f")], dynamic=False)
+    agree(
+        lambda x: (x.sum(axis=1), (x * 1.5).sum(axis=1), x.sum(axis=0)),
+        [x, x.astype("f")][: 1 + (columns % 3 == 0)],
+        dynamic=False,
+    )
 
 
 def test_random_arrays() -> None:
@@ -125,13 +126,11 @@ CAST: dict[str, Callable[[np.ndarray], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CAST)
-@pytest.mark.parametrize("dtype", ["f2", "i4", "u1", "f4"])
-def test_sums_of_what_is_cast_or_rounded(dtype: str, name: str) -> None:
+@pytest.mark.parametrize("dtype, name, dynamic", pairs(["f2", "i4", "u1", "f4"], [*CAST], [True, False]))
+def test_sums_of_what_is_cast_or_rounded(dtype: str, name: str, dynamic: bool) -> None:
     rng = np.random.default_rng(9)
     arrays = [(rng.random(shape) * (1 if dtype == "f2" else 200)).astype(dtype) for shape in ((30, 40), (3, 20000), (9000, 3))]
-    agree(CAST[name], arrays, dynamic=True)
-    agree(CAST[name], arrays[:2], dynamic=False)
+    agree(CAST[name], arrays if dynamic else arrays[:2], dynamic=dynamic)
 
 
 def test_signs_of_zero_and_what_is_not_finite() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -67,18 +68,16 @@ def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return (x * (3 if dtype == "i8" else 0.1)).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", FUNCTIONS)
+OTHERS = zip(FUNCTIONS, cycle(DTYPES[1:]), cycle([True, True, False]))
+
+
+@pytest.mark.parametrize("name, dtype, dynamic", [*product(FUNCTIONS, ["f8"], [True, False]), *OTHERS])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_against_numpy(name: str, dtype: str, small_tiles: None) -> None:
-    if dtype == "c16" and name in REAL_ONLY:
-        dtype = "f8"
+def test_against_numpy(name: str, dtype: str, dynamic: bool, small_tiles: None) -> None:
     function = FUNCTIONS[name]
     tolerance = {"f2": 3e-2, "f4": 1e-5}.get(dtype, 1e-12)
-    a, x = numbers((60, 7), dtype), numbers((7,), dtype)
-    agree(npc.compile(function, dynamic=False)(a, x), function(a, x), tolerance)
-    compiled = npc.compile(function, dynamic=True)
-    for shape in SHAPES:
+    compiled = npc.compile(function, dynamic=dynamic)
+    for shape in SHAPES if dynamic else SHAPES[:1]:
         x = numbers(shape[1:], dtype)
         for a in (
             numbers(shape, dtype),
@@ -143,7 +142,7 @@ class Program:
         return namespace["program"]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(14))
 @pytest.mark.filterwarnings("error")
 def test_random_programs(seed: int, small_tiles: None) -> None:
     program = Program(seed)

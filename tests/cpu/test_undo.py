@@ -127,7 +127,7 @@ def test_nothing_is_kept_of_what_is_not_read():
 @pytest.mark.parametrize("is_dynamic", [False, True])
 def test_random_graphs(is_dynamic):
     signals = 0
-    for seed in range(30):
+    for seed in range(10):
         graph = RandomGraph(seed, 12, is_dynamic=is_dynamic).build()
         graph = replace(graph, checks=FLOAT_ERRORS, restored=frozenset(k for k, _ in graph.writes))
         inputs = arrays_for(graph, {"n": 4, "m": 3}, seed)[: len(graph.inputs)]
@@ -143,4 +143,4 @@ def test_random_graphs(is_dynamic):
             signals += 1
             for x, old in zip(inputs, before):
                 np.testing.assert_array_equal(x, old)
-    assert signals > 3
+    assert signals > 2

@@ -66,14 +66,17 @@ def special(count: int, dtype: str) -> np.ndarray:
     return x.astype(dtype)
 
 
+OPERATIONS = sorted(op for op in TEMPLATES if hasattr(np, op))  # not copies, nor products of derivatives
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("op", sorted(op for op in TEMPLATES if hasattr(np, op)))  # not copies, nor products of derivatives
-def test_operations(op, dtype) -> None:
-    function = getattr(np, op)
+@pytest.mark.parametrize("ops", [OPERATIONS[k : k + 3] for k in range(0, len(OPERATIONS), 3)], ids=" ".join)
+def test_operations(ops, dtype) -> None:
+    functions = [getattr(np, op) for op in ops]
 
     def program(x, y):
-        made = function(*(x, y)[: function.nin])
-        return np.where(made, np.exp(x), y) if made.dtype == bool else made + 0 * np.cos(y), np.exp(x)
+        made = [function(*(x, y)[: function.nin]) for function in functions]
+        return *(np.where(m, np.exp(x), y) if m.dtype == bool else m + 0 * np.cos(y) for m in made), np.exp(x)
 
     both = Both(program)
     with np.errstate(all="ignore"):
@@ -81,8 +84,8 @@ def test_operations(op, dtype) -> None:
             x = special(n, dtype)
             for y in (x[::-1].copy(), np.roll(x, 1), x):
                 results = both(x, y)
-                for mine, numpys in zip(results, program(x, y), strict=True):
-                    np.testing.assert_allclose(mine, numpys, *ERRORS[dtype])
+                for mine, numpys, op in zip(results, program(x, y), [*ops, "exp"], strict=True):
+                    np.testing.assert_allclose(mine, numpys, *ERRORS[dtype], err_msg=op)
     assert vectors_of(both.plans)
 
 
@@ -214,7 +217,7 @@ def long_chain(x):
     return np.log(np.exp(np.sin(x)) + np.sqrt(x)) / (1 + np.exp(-x))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_chains(seed) -> None:
     chain: Any = random_chain(1000 + seed)
     both = Both(chain)
