@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from tests.surface.calls import SECTIONS
 from tests.surface.kinds import without_calls
 from tests.surface.measure import Measured, measure_all
@@ -14,12 +12,11 @@ from tests.surface.page import PAGE, committed_versions, kind_of, page, versions
 LEAST = {"numpy: ufuncs": 0.99, "numpy: functions": 0.95}  # of the names are in the graph: isnat is about dates
 
 
-@pytest.fixture(scope="module")
-def measured() -> dict[str, dict[str, list[Measured]]]:
-    return measure_all()
-
-
-def test_page_is_what_the_command_writes(measured: dict[str, dict[str, list[Measured]]]) -> None:
+def test_what_the_command_finds() -> None:
+    """In one test: what is measured takes long, and tests that share it may run in several processes."""
+    measured = measure_all()
+    as_many_names_are_in_the_graph(measured)
+    breaks_say_why(measured)
     if committed_versions() != versions():
         assert committed_versions().startswith("NumPy ")
         return  # the other NumPy has other functions in Python, which break elsewhere
@@ -31,13 +28,13 @@ def test_every_function_has_a_call() -> None:
         assert without_calls() == []
 
 
-def test_as_many_names_are_in_the_graph(measured: dict[str, dict[str, list[Measured]]]) -> None:
+def as_many_names_are_in_the_graph(measured: dict[str, dict[str, list[Measured]]]) -> None:
     for section, least in LEAST.items():
         found = Counter(map(kind_of, measured[section].values()))
         assert found["native"] + found["with NumPy"] >= least * len(measured[section]), found
 
 
-def test_breaks_say_why(measured: dict[str, dict[str, list[Measured]]]) -> None:
+def breaks_say_why(measured: dict[str, dict[str, list[Measured]]]) -> None:
     """And a call that is in the graph is one graph at most, without a second program after it."""
     for names in measured.values():
         for calls in names.values():
