@@ -12,7 +12,7 @@ import numpy as np
 from npcompile.backends.masked import replaced, same_shape
 from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.graph import Builder, Graph, Node
-from npcompile.tensor_core.ops.whole import Keywords
+from npcompile.tensor_core.ops.numpy_calls import Keywords
 
 INTP, DOUBLE = np.dtype(np.intp), np.dtype(np.float64)
 FEWEST = 1024  # places: NumPy counts fewer as fast

@@ -22,7 +22,7 @@ import numpy as np
 import npcompile as npc
 from benchmarks.loop_ir import warm
 from benchmarks.programs import families
-from npcompile.tracer.loop_ir import family, whole
+from npcompile.tracer.loop_ir import family, whole_function
 from tests.loop_ir.programs import diffuse, numbers, product, roots, smoothing, triangular
 
 Arguments = tuple[Any, ...]
@@ -216,7 +216,7 @@ def whole_family() -> Iterator[None]:
 @contextmanager
 def nothing() -> Iterator[None]:
     """The loop IR runs nothing."""
-    with patch.object(whole, "whole_function", lambda *_: None):
+    with patch.object(whole_function, "whole_function", lambda *_: None):
         yield
 
 

@@ -16,11 +16,11 @@ from npcompile.tensor_core.user_warnings import warn_once
 from npcompile.tracer.bytecode.callees import calling_compiled
 from npcompile.tracer.bytecode.decode import forget_decoded, only_moves
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
-from npcompile.tracer.ending import is_user_function
 from npcompile.tracer.entry import compiled_function, plain_function, wrapped_behind
 from npcompile.tracer.faults import text_of_fault, warn_of_fault
 from npcompile.tracer.function import ALIVE, CompiledFunction
 from npcompile.tracer.python import allowed
+from npcompile.tracer.resume import is_user_function
 from npcompile.tracer.values import Transform
 from npcompile.tracer.variant import GraphBreakError, Options
 

@@ -18,8 +18,8 @@ from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.ops import For, While
 from npcompile.tracer.bytecode.tracebacks import hide_frames
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
-from npcompile.tracer.decisions import Break
 from npcompile.tracer.function import CompiledFunction
+from npcompile.tracer.restarts import Break
 from npcompile.tracer.value_words import words
 from npcompile.transforms import TransformedFunction
 

@@ -19,7 +19,7 @@ from npcompile.backends.passes import Pass
 from npcompile.backends.transfers import Transfer
 from npcompile.tensor_core.graph import Graph, Location
 from npcompile.tensor_core.transforms.partition import Split
-from npcompile.tracer.decisions import Break
+from npcompile.tracer.restarts import Break
 
 LEGEND = {
     "native": "in a native program",

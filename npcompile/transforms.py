@@ -31,8 +31,8 @@ from npcompile.tensor_core.user_warnings import warn_once, warn_user
 from npcompile.tracer.arrays.transformed import transforms
 from npcompile.tracer.bytecode.tracebacks import hide_frames
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
-from npcompile.tracer.decisions import Break
 from npcompile.tracer.entry import as_found
+from npcompile.tracer.restarts import Break
 from npcompile.tracer.values import Transform
 from npcompile.tracer.variant import GraphBreakError, break_error
 

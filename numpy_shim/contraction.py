@@ -27,7 +27,7 @@ from npcompile.tensor_core.meta import (
     keep_order_strides,
     product,
 )
-from npcompile.tensor_core.ops.whole import Keywords
+from npcompile.tensor_core.ops.numpy_calls import Keywords
 
 Labels = tuple[int, ...]
 

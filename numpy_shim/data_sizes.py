@@ -11,7 +11,7 @@ from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_inde
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, TupleMeta
-from npcompile.tensor_core.ops.whole import LEAST, Keywords
+from npcompile.tensor_core.ops.numpy_calls import LEAST, Keywords
 
 Results = tuple[tuple[tuple[Any, ...], np.dtype], ...]
 

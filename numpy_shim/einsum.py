@@ -25,7 +25,7 @@ from npcompile.tensor_core.meta import (
     keep_order_strides,
     packed_strides,
 )
-from npcompile.tensor_core.ops.whole import Keywords
+from npcompile.tensor_core.ops.numpy_calls import Keywords
 
 
 @implements(np.einsum)

@@ -8,7 +8,7 @@ from npcompile.tensor_core.array import STEPS, Array, StepRule, name_of
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, Shape
-from npcompile.tensor_core.ops.whole import Keywords
+from npcompile.tensor_core.ops.numpy_calls import Keywords
 
 
 def view_items(builder: Builder, x: Array, dtype: np.dtype) -> Array:

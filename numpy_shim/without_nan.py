@@ -14,10 +14,10 @@ from npcompile.numpy_shim.arguments import array_of, axes_of, axis_of, flag, unb
 from npcompile.numpy_shim.data_sizes import require_none, whole
 from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.manipulation import permute
+from npcompile.numpy_shim.numpy_calls import constants, only
 from npcompile.numpy_shim.quantiles import interpolated
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements
 from npcompile.numpy_shim.ufunc_methods import NoValue
-from npcompile.numpy_shim.whole import constants, only
 from npcompile.tensor_core.array import Array, fresh, reshape, transpose
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Builder

@@ -8,9 +8,9 @@ import numpy as np
 
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Node, bind, topological
-from npcompile.tensor_core.intervals import fits_int64, magnitude
 from npcompile.tensor_core.meta import Decline, is_static
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.value_ranges import fits_int64, magnitude
 
 LARGEST = 1024  # elements: sizes, axes and index lists are small
 MOST_QUESTIONS = 16  # of elements that may be beyond int64

@@ -16,7 +16,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core import user_warnings
-from npcompile.tracer.emit import Emitter
+from npcompile.tracer.variant_source import Emitter
 
 X = np.arange(4.0)
 

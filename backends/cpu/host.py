@@ -20,8 +20,8 @@ from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.extern import Unexpected
 from npcompile.tensor_core.ops.movement import region
+from npcompile.tensor_core.ops.numpy_calls import COUNTS, LEAST, Keywords, measured
 from npcompile.tensor_core.ops.ufuncs import called
-from npcompile.tensor_core.ops.whole import COUNTS, LEAST, Keywords, measured
 
 # Ops of one param as expressions of arrays, for speed: the others are called by their meaning in the op table.
 SHORT = {"reshape": "{}.reshape({})", "permute": "{}.transpose({})", "item": "{}[{}]"}

@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
+from npcompile.backends.array_guards import LIKENESS
 from npcompile.backends.background import PATIENCE, InBackground, Job, NotYet
 from npcompile.backends.cache import Cache, key_of, open_cache
 from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
@@ -32,7 +33,6 @@ from npcompile.backends.cpu.runtime import runtime_source
 from npcompile.backends.cpu.threads import register_pool, thread_limit, usable_processors
 from npcompile.backends.entering import ENTERING
 from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
-from npcompile.backends.likeness import LIKENESS
 from npcompile.backends.overlap import OVERLAP
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, STATE, ErrorStates, FloatingPointSignal
 

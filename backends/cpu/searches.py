@@ -20,7 +20,7 @@ from npcompile.backends.cpu.texts import filled
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import product
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.ops.whole import Keywords
+from npcompile.tensor_core.ops.numpy_calls import Keywords
 
 KINDS = "bBhHiIlLqQfd"  # characters of dtypes
 LANES = 32  # keys of a block

@@ -31,8 +31,8 @@ from npcompile.backends.kernels.kernel import (
 )
 from npcompile.backends.kernels.operations import is_costly
 from npcompile.tensor_core.dim import same
-from npcompile.tensor_core.intervals import interval_of_size
 from npcompile.tensor_core.meta import product
+from npcompile.tensor_core.value_ranges import interval_of_size
 
 MOST_CHOICES = 8  # one after another that are no loop: compilers take very long over more
 SHORT_COLUMN = 32  # items: of so few, with many results, each vector holds one of each of several rows

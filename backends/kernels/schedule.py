@@ -31,9 +31,9 @@ from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.dtypes import short
 from npcompile.tensor_core.graph import Graph, Node, topological
-from npcompile.tensor_core.intervals import Intervals
 from npcompile.tensor_core.meta import contiguous_strides, product
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.value_ranges import Intervals
 
 MOVEMENT = ("permute", "slice", "broadcast_to", "reshape")
 UPDATES = ("slice_update", "scatter")

@@ -14,9 +14,9 @@ from npcompile.backends.kernels.layouts import estimate
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Node
-from npcompile.tensor_core.intervals import interval_of_size
 from npcompile.tensor_core.meta import TensorMeta
 from npcompile.tensor_core.ops.reduction import is_ordered
+from npcompile.tensor_core.value_ranges import interval_of_size
 
 Key = tuple[object, ...]
 

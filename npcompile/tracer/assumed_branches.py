@@ -15,10 +15,10 @@ from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.source import Source
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.decisions import Restart
 from npcompile.tracer.frame import Frame, Outcome
 from npcompile.tracer.guard_text import text_of
-from npcompile.tracer.unlikely import require
+from npcompile.tracer.raising_branches import require
+from npcompile.tracer.restarts import Restart
 from npcompile.tracer.values import Truth
 
 MOST_ELEMENTS = 2**20  # that are computed to find out which arm a call takes: of larger arrays a graph more is nothing

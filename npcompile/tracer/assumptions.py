@@ -29,8 +29,8 @@ from npcompile.tensor_core.guards import (
 from npcompile.tensor_core.meta import Decline, contiguous_strides
 from npcompile.tensor_core.source import Bound, Literal, Object, Source
 from npcompile.tracer.bytecode.decode import decode
-from npcompile.tracer.decisions import Decisions
 from npcompile.tracer.entry import compiled_function
+from npcompile.tracer.restarts import Decisions
 from npcompile.tracer.values import Comparison, Constant, Lazy, Opaque, OutsideMapping, SetValue
 
 Seen = dict[tuple[str, Source], list[tuple]]

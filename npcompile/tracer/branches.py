@@ -17,12 +17,12 @@ from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.op import OPS
+from npcompile.tracer.branch_merge import Arm, Before, Pairs, require_unwritten
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.decisions import Restart
 from npcompile.tracer.frame import BodyDeclined, Branch, Frame, Jump, Outcome, Return
-from npcompile.tracer.joining import Arm, Before, Pairs, require_unwritten
+from npcompile.tracer.restarts import Restart
 from npcompile.tracer.values import Lazy
 
 EXIT = -1  # where arms meet that both return

@@ -18,8 +18,8 @@ from npcompile.tensor_core.known import known_contents
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.source import Bound, Formula, Source
 from npcompile.tensor_core.transforms.reverse import gradients, is_constant, is_differentiable
-from npcompile.tracer.decisions import Arms, BranchKey, Break
 from npcompile.tracer.random_state import Draws
+from npcompile.tracer.restarts import Arms, BranchKey, Break
 from npcompile.tracer.values import Cell, Generator
 from npcompile.tracer.wrapping import Wrapping
 

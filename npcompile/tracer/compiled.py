@@ -16,10 +16,10 @@ from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.layout import Layout
-from npcompile.tracer.decisions import Arms, Break
 from npcompile.tracer.entry import Current
-from npcompile.tracer.on_host import Place
+from npcompile.tracer.host_fallback import Place
 from npcompile.tracer.profitability import Trial
+from npcompile.tracer.restarts import Arms, Break
 from npcompile.tracer.variant import Options, Variant
 
 SomePoint = TypeVar("SomePoint")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.likeness import LIKENESS, Facts, Name, Typed, as_array
+from npcompile.backends.array_guards import LIKENESS, Facts, Name, Typed, as_array
 from npcompile.tensor_core.guards import (
     All,
     Binds,

@@ -10,8 +10,8 @@ import types
 import numpy as np
 
 from npcompile.tensor_core.guards import Guard, within
-from npcompile.tensor_core.intervals import LARGEST_SYMBOL
 from npcompile.tensor_core.source import Literal, Source
+from npcompile.tensor_core.value_ranges import LARGEST_SYMBOL
 
 LONGEST_TEXT = 2**20  # characters of a string, or bytes, that is a constant
 LONGEST_INTEGER = 1024  # bits of one that is written as text, of which Python has a limit

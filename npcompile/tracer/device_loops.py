@@ -30,11 +30,11 @@ from npcompile.tensor_core.tensors.devices import shadow
 from npcompile.tracer.bytecode.layout import UNBOUND
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import Condition
-from npcompile.tracer.known import SCALARS
+from npcompile.tracer.host_fallback import Place, Visit, natively
+from npcompile.tracer.identity_set import SCALARS
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import Traced, trace
 from npcompile.tracer.loop_programs import native_program
-from npcompile.tracer.on_host import Place, Visit, natively
 from npcompile.tracer.point import Point
 from npcompile.tracer.variant import Variant
 

@@ -15,6 +15,7 @@ from itertools import takewhile
 from types import BuiltinMethodType, MethodType
 from typing import Any
 
+from npcompile.backends.array_guards import LIKENESS
 from npcompile.backends.entering import (
     MOST_GIVEN,
     MOST_PARAMETERS,
@@ -24,7 +25,6 @@ from npcompile.backends.entering import (
     is_native,
     native_call,
 )
-from npcompile.backends.likeness import LIKENESS
 from npcompile.tracer.variant import Variant
 
 BINARY: dict[type[ast.operator], str] = {

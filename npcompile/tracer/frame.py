@@ -14,9 +14,9 @@ from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.declined import why_declined
 from npcompile.tracer.bytecode.decode import Handler, Instruction, Program
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.decisions import Break, Restart
 from npcompile.tracer.forward import Forward
 from npcompile.tracer.raising import Raises, set_context
+from npcompile.tracer.restarts import Break, Restart
 from npcompile.tracer.values import (
     NULL,
     UNASSIGNED,

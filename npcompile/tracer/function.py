@@ -33,18 +33,18 @@ from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import make_segment
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, uncounted
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.decisions import Arms, BegunIterator, Break, Decisions, Restart
-from npcompile.tracer.emit import parameter_name
-from npcompile.tracer.ending import is_user_function
 from npcompile.tracer.entry import Current, as_found, compiled_function, handing_on, make_entry, plain_function
 from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
-from npcompile.tracer.made_anew import are_compared, compared_text
-from npcompile.tracer.on_host import Place, Touched, natively
+from npcompile.tracer.fresh_classes import are_compared, compared_text
+from npcompile.tracer.host_fallback import Place, Touched, natively
 from npcompile.tracer.point import Point, drive
 from npcompile.tracer.profitability import Trial
 from npcompile.tracer.recursion import is_deep
+from npcompile.tracer.restarts import Arms, BegunIterator, Break, Decisions, Restart
+from npcompile.tracer.resume import is_user_function
 from npcompile.tracer.values import LookedAt
 from npcompile.tracer.variant import GraphBreakError, Options, Variant
+from npcompile.tracer.variant_source import parameter_name
 
 MOST_STAND_INS = 64  # for functions that are made anew, each of another code
 ATTEMPT_LIMIT = 100  # decisions of one capture

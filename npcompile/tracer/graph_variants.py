@@ -29,15 +29,15 @@ from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import conditions
-from npcompile.tracer.decisions import BranchKey, Break
-from npcompile.tracer.emit import Emitter, enough
-from npcompile.tracer.ending import Ending, repeated, why_split
 from npcompile.tracer.fast_paths import NoFastPath, Steps
 from npcompile.tracer.frame import Frame, Outcome, Return
-from npcompile.tracer.on_host import Place
+from npcompile.tracer.host_fallback import Place
 from npcompile.tracer.point import Point
+from npcompile.tracer.restarts import BranchKey, Break
+from npcompile.tracer.resume import Ending, repeated, why_split
 from npcompile.tracer.value_words import words
 from npcompile.tracer.variant import GraphBreakError, Variant, names_in
+from npcompile.tracer.variant_source import Emitter, enough
 
 
 def simplified(graph: Graph) -> Graph:

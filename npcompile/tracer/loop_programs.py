@@ -112,7 +112,7 @@ class Continuation:
 
 def written_loop(function: Compiled[Point], point: Point, state: tuple[Any, ...], short_loops: frozenset[int]) -> LoopProgram:
     """The whole function as a program of the loop IR where that has it, else what begins at the Point. Raises NotNative."""
-    from npcompile.tracer.loop_ir.whole import whole_function  # here: functions without loops do not need these
+    from npcompile.tracer.loop_ir.whole_function import whole_function  # here: functions without loops do not need these
     from npcompile.tracer.native.loops import NativeLoop
 
     if point.is_start and (whole := whole_function(function, point, state)) is not None:

@@ -8,11 +8,11 @@ from typing import Any
 from npcompile.tracer import loops
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.control_calls import calls_loops
-from npcompile.tracer.decisions import Decisions
 from npcompile.tracer.frame import Frame, Outcome, Return
+from npcompile.tracer.host_fallback import are_any_on_device
 from npcompile.tracer.loop_programs import MOST_REFUSALS, native_program
-from npcompile.tracer.on_host import are_any_on_device
 from npcompile.tracer.point import Point
+from npcompile.tracer.restarts import Decisions
 from npcompile.tracer.variant import Variant
 
 

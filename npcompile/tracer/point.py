@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from npcompile.backends.array_guards import LIKENESS, kind_of
 from npcompile.backends.background import NotYet, blocking, going_on
 from npcompile.backends.entering import FastPaths
 from npcompile.backends.errors import WrongSetting
-from npcompile.backends.likeness import LIKENESS, kind_of
 from npcompile.backends.registry import NoDevice
 from npcompile.logs import log
 from npcompile.settings import config
@@ -26,17 +26,17 @@ from npcompile.tracer.bytecode.layout import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import UNLESS_IT_HOLDS
-from npcompile.tracer.decisions import BranchKey, Break
-from npcompile.tracer.emit import parameter_name
 from npcompile.tracer.fast_paths import first_paths
 from npcompile.tracer.faults import OF_DATA, is_fault, warn_of_fault
+from npcompile.tracer.host_fallback import Place
 from npcompile.tracer.left_to_python import LeftToPython, leave
-from npcompile.tracer.on_host import Place
 from npcompile.tracer.parts import kind_of as kind_of_values
 from npcompile.tracer.plain_loops import NEVER, PlainLoop, rest_of_loop
 from npcompile.tracer.profitability import BUDGET, LOOKED_AT_HOPS, Disturbances
 from npcompile.tracer.recompiles import has_room, may_fit, why_not
+from npcompile.tracer.restarts import BranchKey, Break
 from npcompile.tracer.variant import GraphBreakError, Variant
+from npcompile.tracer.variant_source import parameter_name
 from npcompile.tracer.wrapping import ARRAY_FLAGS, MixedDevices
 
 FEW_VARIANTS, FEW_WITHOUT_C = 8, 32  # those that are all tried in order, without asking the kind of a call first

@@ -24,9 +24,9 @@ from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import uncounted
-from npcompile.tracer.decisions import Break
 from npcompile.tracer.entry import Current, compiled_function, overheads
 from npcompile.tracer.parts import FEW, Parts, kind_of, parts_of, shares
+from npcompile.tracer.restarts import Break
 from npcompile.tracer.variant import Options, Variant
 
 COMPILED, PLAIN = "compiled", "as it is"

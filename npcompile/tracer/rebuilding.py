@@ -10,7 +10,7 @@ import numpy as np
 
 from npcompile.backends.device_arrays import array_kind
 from npcompile.tracer.bytecode.versions import RUNNING
-from npcompile.tracer.holders import rows_from
+from npcompile.tracer.reachable_values import rows_from
 from npcompile.tracer.values import Iterator, Sequence, SetValue
 
 

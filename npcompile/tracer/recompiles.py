@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.likeness import is_kind
+from npcompile.backends.array_guards import is_kind
 from npcompile.settings import config
 from npcompile.tensor_core.guards import (
     All,
@@ -53,10 +53,10 @@ from npcompile.tensor_core.source import (
     builtin,
 )
 from npcompile.tracer.assumptions import MOST_FORMS, most_values
+from npcompile.tracer.fresh_classes import IS_OF_PYTHON
 from npcompile.tracer.guard_text import text_of
 from npcompile.tracer.guard_words import spoken, text_of_value
 from npcompile.tracer.integer_guards import name_fixed
-from npcompile.tracer.made_anew import IS_OF_PYTHON
 from npcompile.tracer.profitability import may_make_more
 from npcompile.tracer.variant import Variant
 

@@ -21,8 +21,7 @@ from npcompile.tensor_core.source import GLOBALS, Item, Literal, Source
 from npcompile.tensor_core.tensor import Tensor, enable_grad, from_numpy, lost, no_grad
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.constant_kinds import LONGEST_INTEGER
-from npcompile.tracer.decisions import Break, Restart
-from npcompile.tracer.on_host import flags_of
+from npcompile.tracer.host_fallback import flags_of
 from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.class_attributes import is_hidden
 from npcompile.tracer.rebuilding import (
@@ -36,6 +35,7 @@ from npcompile.tracer.rebuilding import (
     maker_of,
     reversed_at,
 )
+from npcompile.tracer.restarts import Break, Restart
 from npcompile.tracer.values import (
     UNASSIGNED,
     ArrayFlags,

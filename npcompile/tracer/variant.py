@@ -11,7 +11,7 @@ from npcompile.backends.registry import Backend, CompiledGraph
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.guards import Guard
 from npcompile.tracer.conditions import Asked
-from npcompile.tracer.decisions import BranchKey, Break
+from npcompile.tracer.restarts import BranchKey, Break
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,9 +48,9 @@ from npcompile.tracer.constant_kinds import (
     SYMBOLIC_INTEGERS,
     is_symbolic,
 )
-from npcompile.tracer.known import is_scalar
-from npcompile.tracer.made_anew import meet_class
-from npcompile.tracer.on_host import Place
+from npcompile.tracer.fresh_classes import meet_class
+from npcompile.tracer.host_fallback import Place
+from npcompile.tracer.identity_set import is_scalar
 from npcompile.tracer.values import (
     LONGEST,
     Cell,

@@ -12,6 +12,7 @@ from npcompile.tensor_core.ops import (
     leaves,
     linalg,
     movement,
+    numpy_calls,
     random,
     reduction,
     scalar,
@@ -19,7 +20,6 @@ from npcompile.tensor_core.ops import (
     sorting,
     special,
     ufuncs,
-    whole,
 )
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "leaves",
     "linalg",
     "movement",
+    "numpy_calls",
     "random",
     "reduction",
     "scalar",
@@ -41,5 +42,4 @@ __all__ = [
     "sorting",
     "special",
     "ufuncs",
-    "whole",
 ]

@@ -10,9 +10,9 @@ from npcompile.backends.cpu.kernel_plan import ScatterSlices
 from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.guards import compared
-from npcompile.tensor_core.intervals import Intervals, interval_of_size, is_inside
 from npcompile.tensor_core.meta import TensorMeta
 from npcompile.tensor_core.source import Bound, Literal
+from npcompile.tensor_core.value_ranges import Intervals, interval_of_size, is_inside
 from tests.cpu.plans import plans_of
 
 MANY = 40_000  # enough for slices

@@ -355,7 +355,7 @@ def test_a_mistake_of_ours_runs_on_eager_tensors(monkeypatch: pytest.MonkeyPatch
     def mistaken(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("this cannot be")
 
-    monkeypatch.setattr("npcompile.tracer.emit.Emitter.graph_of", mistaken)
+    monkeypatch.setattr("npcompile.tracer.variant_source.Emitter.graph_of", mistaken)
     g = npc.grad(lambda x: np.sin(x))
     with npc.config.patch(internal_errors="warn"):
         with pytest.warns(

@@ -23,7 +23,7 @@ import npcompile as npc
 from npcompile.backends.passes import Pass, PassLog
 from npcompile.backends.registry import CompiledGraph
 from npcompile.compiler import compiled_function, original
-from npcompile.tracer.loop_ir import whole
+from npcompile.tracer.loop_ir import whole_function
 from tests.native_loops.generate import LoopProgram
 from tests.native_loops.varied import varied
 from tests.shim.harness import copy as copy_arrays
@@ -155,7 +155,7 @@ def counts(compiled: Any, name: str) -> list[int | None]:
 @contextmanager
 def without_loop_ir() -> Iterator[None]:
     """No function is a program of the loop IR: what is asked is about passes that are for the other functions with loops."""
-    with mock.patch.object(whole, "loop_units", lambda backend: None):
+    with mock.patch.object(whole_function, "loop_units", lambda backend: None):
         yield
 
 

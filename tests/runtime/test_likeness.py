@@ -8,8 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
+from npcompile.backends.array_guards import HAS_VERSIONS, LIKENESS, Facts, Name, Typed, as_array, kind_of
 from npcompile.backends.cpu import loader as module
-from npcompile.backends.likeness import HAS_VERSIONS, LIKENESS, Facts, Name, Typed, as_array, kind_of
 from npcompile.tracer.wrapping import ARRAY_FLAGS
 
 A = np.arange(24.0).reshape(2, 3, 4)

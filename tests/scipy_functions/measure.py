@@ -13,7 +13,7 @@ import scipy.fft  # noqa: F401  (some functions import it when first called, whi
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from npcompile.tracer.decisions import Break
+from npcompile.tracer.restarts import Break
 from tests.scipy_functions.corpus import Call, Sample
 from tests.shim.harness import copy
 from tests.tracer.harness import compare_any

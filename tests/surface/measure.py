@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import npcompile as npc
 from npcompile.backends.cpu.partition import is_native_node
 from npcompile.tensor_core.graph import Graph, subgraphs
-from npcompile.tracer.decisions import Break
+from npcompile.tracer.restarts import Break
 from tests.surface.arguments import arguments, function_of, names_in
 from tests.surface.calls import SECTIONS
 

@@ -10,7 +10,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tracer import assumed_branches
-from npcompile.tracer.decisions import MOST_FAILURES
+from npcompile.tracer.restarts import MOST_FAILURES
 from tests.tracer.harness import run
 
 LOW, HIGH = np.linspace(0.0, 1.0, 6), np.linspace(5.0, 9.0, 6)

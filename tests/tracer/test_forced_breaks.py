@@ -16,7 +16,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tracer.bytecode.decode import decode
-from npcompile.tracer.decisions import Break
+from npcompile.tracer.restarts import Break
 from tests.tracer import test_breaks, test_functions, test_handled_exceptions, test_with
 from tests.tracer.constructs import all_constructs
 from tests.tracer.harness import clone, run, same_outcome

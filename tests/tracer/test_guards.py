@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.likeness import LIKENESS
+from npcompile.backends.array_guards import LIKENESS
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core.guards import Layout, Ordered, Truth
 from npcompile.tensor_core.source import Bound, Compared, Literal, Name, Source

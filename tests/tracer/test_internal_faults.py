@@ -16,16 +16,16 @@ import npcompile as npc
 from npcompile.backends.registry import CompiledGraph
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core import user_warnings
-from npcompile.tracer import ending, function, graph_variants, point
+from npcompile.tracer import function, graph_variants, point, resume
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.emit import Emitter
-from npcompile.tracer.ending import Ending
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.function import CompiledFunction
+from npcompile.tracer.host_fallback import Touched
 from npcompile.tracer.native.loops import NativeLoop
-from npcompile.tracer.on_host import Touched
 from npcompile.tracer.point import Point
+from npcompile.tracer.resume import Ending
+from npcompile.tracer.variant_source import Emitter
 from tests.backends import HOST_BACKENDS
 
 X = np.linspace(0.5, 2.0, 7)
@@ -55,7 +55,7 @@ STAGES: dict[str, tuple[Any, str]] = {
     "callee": (Ending, "compiled_callee"),
     "render": (Point, "render"),
     "loops left to Python": (point, "rest_of_loop"),
-    "signature": (ending, "is_user_function"),
+    "signature": (resume, "is_user_function"),
 }
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.array_guards import LIKENESS, kind_of
 from npcompile.backends.cpu.loader import loader
-from npcompile.backends.likeness import LIKENESS, kind_of
 from npcompile.compiler import compiled_function
 from npcompile.tracer import recompiles
 from npcompile.tracer.left_to_python import FIRST_SPAN

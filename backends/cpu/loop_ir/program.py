@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from npcompile.backends.array_guards import as_array
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loop_ir.entry import entry_lines
 from npcompile.backends.cpu.loop_ir.functions import definitions
 from npcompile.backends.cpu.loop_ir.target import CPU, KINDS, PATIENCE
-from npcompile.backends.likeness import as_array
 from npcompile.backends.loop_ir.c_text import unit
 from npcompile.backends.loop_ir.exits import GIVEN, OTHERS, UNFIT, UNUSUAL, how_to_run
 from npcompile.backends.loop_ir.native import Resuming

@@ -14,7 +14,7 @@ FILES = (
     "threads.c",
     "arrays.c",
     "objects.c",
-    "likeness.c",
+    "array_guards.c",
     "entering.c",
     "powers.c",
     "functions.c",

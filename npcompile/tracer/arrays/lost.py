@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tracer.decisions import Break
+from npcompile.tracer.restarts import Break
 
 _lost: dict[int, tuple[weakref.ref[np.ndarray], str]] = {}
 

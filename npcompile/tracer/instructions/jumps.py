@@ -12,11 +12,11 @@ from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.op import OPS
-from npcompile.tracer import assumed_branches, branches, loops, raising, unlikely
+from npcompile.tracer import assumed_branches, branches, loops, raising, raising_branches
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.decisions import Break, Restart
 from npcompile.tracer.frame import ELEMENTWISE_LIMIT, UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Yielded
 from npcompile.tracer.python import generators, identity, iteration, operators
+from npcompile.tracer.restarts import Break, Restart
 from npcompile.tracer.values import Comparison, Constant, Iterator, Opaque, Truth
 
 # --- jumps and loops
@@ -43,7 +43,7 @@ def branch(frame: Frame, i: Instruction) -> int | Outcome | None:
     if isinstance(decision, Truth):
         if any(not (isinstance(n, int) and n == 1) for n in decision.array.shape):
             raise Decline("the truth of an array with more than one element")
-        for go_on in (unlikely.go_on, assumed_branches.go_on):
+        for go_on in (raising_branches.go_on, assumed_branches.go_on):
             if (assumed := go_on(frame, i, decision, jump_if)) is not None:
                 return assumed
         stack = frame.stack.copy()

@@ -10,20 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.array_guards import as_array
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loops.extents import COUNTED, SMALL, bounds_of
 from npcompile.backends.cpu.loops.loop_unit import source as unit_source
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
-from npcompile.backends.likeness import as_array
 from npcompile.backends.loop_ir.exits import GIVEN, UNFIT, UNUSUAL
 from npcompile.backends.registry import IGNORES_UNDERFLOW, _present_state, may_not_return
 from npcompile.tensor_core.guards import All, Equals, Guard, HasKey, Is, Length, OfType, compared, within
 from npcompile.tensor_core.source import NONE, UNBOUND, Assigned, Bound, Call, Formula, Literal, Name, Source, Written
 from npcompile.tracer.beginning import real_cells
 from npcompile.tracer.conditions import Asked, NativeQuestion, conditions
-from npcompile.tracer.ending import Ending
 from npcompile.tracer.native import arrays, outside
 from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.innermost import write_strip
@@ -47,6 +46,7 @@ from npcompile.tracer.native.parallel import write_parallel
 from npcompile.tracer.native.states import Exit, State, is_attribute, shared_tuples
 from npcompile.tracer.point import Point
 from npcompile.tracer.rebuilding import advance_range, advance_walk, rest_of_range, walked_array
+from npcompile.tracer.resume import Ending
 from npcompile.tracer.values import NULL, Cell, Lazy
 from npcompile.tracer.written_loops import RETURN, LoopCall, NotNative, Program, TooLarge
 

@@ -11,11 +11,11 @@ from typing import Any
 from npcompile.tensor_core.dim import LONGEST_EXPRESSION, Dim, Size, answer_known, ask, maximum, minimum, source_of_size
 from npcompile.tensor_core.dim import Call as SizeCall
 from npcompile.tensor_core.guards import All, Binds, Guard, compared, within
-from npcompile.tensor_core.intervals import magnitude
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import LARGEST, Integer, Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
 from npcompile.tensor_core.source import Call, Compared, Formula, Literal, Source, builtin
+from npcompile.tensor_core.value_ranges import magnitude
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.constant_kinds import LONGEST_INTEGER, SYMBOLIC_INTEGERS, is_symbolic
 from npcompile.tracer.raising import raise_again

@@ -391,7 +391,7 @@ def evaluate_call(frame: Frame, function: Any, positional: Arguments, keywords: 
 
 # --- transformed functions: what each transform does is in transformed.py
 
-# Nothing is reported: what was to be, has been. (A marker beside np.errstate's categories: see unlikely.py.)
+# Nothing is reported: what was to be, has been. (A marker beside np.errstate's categories: see raising_branches.py.)
 UNCHECKED = FLOAT_ERRORS | {"branches"}
 TRANSFORMS: dict[str, Callable[[Frame, Transform, Arguments, Keywords], Any]] = {}
 

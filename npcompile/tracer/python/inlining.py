@@ -13,9 +13,9 @@ from npcompile.tensor_core.guards import HasKey, Is, Length
 from npcompile.tensor_core.source import Literal, Source
 from npcompile.tracer.bytecode.decode import decode, is_too_long
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
-from npcompile.tracer.levels import MOST_BY_SIZE, asked_of, levels_by_size
 from npcompile.tracer.python import generators
 from npcompile.tracer.python.operators import lift, plain
+from npcompile.tracer.recursion_depth import MOST_BY_SIZE, asked_of, levels_by_size
 from npcompile.tracer.values import Cell, Closure, Constant, Lazy, Mapping, Sequence
 
 Arguments = list[Any]

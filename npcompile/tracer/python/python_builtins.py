@@ -26,10 +26,10 @@ from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import (
     arithmetic,
     containers,
-    elements,
     forward,
     generators,
     iteration,
+    long_vectors,
     objects,
     operators,
     python_numbers,
@@ -37,8 +37,8 @@ from npcompile.tracer.python import (
     texts,
 )
 from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords, call_constant, captures, evaluate_call
+from npcompile.tracer.python.effect_snapshot import seen_by
 from npcompile.tracer.python.operators import lift, plain
-from npcompile.tracer.python.witness import seen_by
 from npcompile.tracer.values import (
     LONGEST,
     ArrayFlat,
@@ -242,8 +242,8 @@ def call_filter(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 
 @captures(sum)
 def call_sum(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    vector = elements.long_vector(frame.capture, positional, keywords)
-    if vector is not None and (found := elements.sum_of_elements(frame.capture, vector)) is not None:
+    vector = long_vectors.long_vector(frame.capture, positional, keywords)
+    if vector is not None and (found := long_vectors.sum_of_elements(frame.capture, vector)) is not None:
         return found
     total = keywords.get("start", positional[1] if len(positional) > 1 else Constant(0))
     for item in iteration.iterate(frame.capture, positional[0]):
@@ -283,8 +283,8 @@ def extreme(frame: Frame, symbol: str, function: Callable[..., Any], positional:
     key, default = keywords.get("key", Constant(None)), keywords.get("default")
     if keywords.keys() - {"key", "default"} or (default is not None and len(positional) > 1):
         raise Decline(f"arguments that {function.__name__}() does not take")
-    vector = elements.long_vector(capture, positional, keywords)
-    if vector is not None and (found := elements.extreme_element(capture, vector, function.__name__)) is not None:
+    vector = long_vectors.long_vector(capture, positional, keywords)
+    if vector is not None and (found := long_vectors.extreme_element(capture, vector, function.__name__)) is not None:
         return found
     items = positional if len(positional) > 1 else iteration.iterate(capture, positional[0])
     if not items:

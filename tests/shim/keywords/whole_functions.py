@@ -1,4 +1,4 @@
-"""What the parameters may be of functions that NumPy runs whole in the graph (numpy_shim/whole.py)."""
+"""What the parameters may be of functions that NumPy runs whole in the graph (numpy_shim/numpy_calls.py)."""
 
 from __future__ import annotations
 

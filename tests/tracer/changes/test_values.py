@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npcompile.backends.likeness import LIKENESS
+from npcompile.backends.array_guards import LIKENESS
 from tests.tracer.changes.cases import Cases, X, check
 from tests.tracer.harness import clone
 

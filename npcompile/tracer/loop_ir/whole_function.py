@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npcompile.backends.likeness import as_array
+from npcompile.backends.array_guards import as_array
 from npcompile.backends.loop_ir import target
 from npcompile.backends.loop_ir.exits import GIVEN, UNFIT, UNUSUAL, Way
 from npcompile.backends.loop_ir.native import Resuming, said_of
@@ -22,13 +22,13 @@ from npcompile.tensor_core.loop_ir.states import ErrorState, Fixed, RangeIterato
 from npcompile.tensor_core.loop_ir.types import Object
 from npcompile.tensor_core.source import NONE, Literal, Name, Written
 from npcompile.tracer.conditions import NativeQuestion, conditions
-from npcompile.tracer.ending import Ending
 from npcompile.tracer.loop_ir import family
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.asking import guards_of_name, guards_of_type
 from npcompile.tracer.loop_ir.front_end import trace
 from npcompile.tracer.loop_ir.resume import live
 from npcompile.tracer.loop_ir.sources import Same
+from npcompile.tracer.resume import Ending
 from npcompile.tracer.values import Lazy
 from npcompile.tracer.written_loops import RETURN, LoopCall
 from npcompile.tracer.written_loops import Program as WrittenProgram

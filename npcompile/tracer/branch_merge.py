@@ -13,9 +13,9 @@ from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.decisions import Restart
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.made_anew import compared_text
+from npcompile.tracer.fresh_classes import compared_text
+from npcompile.tracer.restarts import Restart
 from npcompile.tracer.values import (
     Cell,
     Constant,

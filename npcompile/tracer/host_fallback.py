@@ -18,8 +18,8 @@ from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.layout import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.entry import compiled_function
-from npcompile.tracer.holders import is_holder, leaves, replaced
-from npcompile.tracer.known import MADE_NATIVELY, SCALARS
+from npcompile.tracer.identity_set import MADE_NATIVELY, SCALARS
+from npcompile.tracer.reachable_values import is_holder, leaves, replaced
 from npcompile.tracer.recursion import COMPILED_DEPTH, nesting, room_for_entries
 from npcompile.tracer.values import Transform
 

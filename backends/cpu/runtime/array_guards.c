@@ -1,6 +1,6 @@
-/* What guards ask of objects and names: backends/likeness.py. */
+/* What guards ask of objects and names: backends/array_guards.py. */
 
-/* The facts are those of backends/likeness.py: how many names and owners, then the owners with their versions. */
+/* The facts are those of backends/array_guards.py: how many names and owners, then the owners with their versions. */
 enum { NAMES, OWNERS, VERSIONS };
 static int64_t version_of(int64_t owner) {
   const versioned_dictionary* d = (const versioned_dictionary*)(uintptr_t)owner;
@@ -79,7 +79,7 @@ static int are_like(PyObject* const* args, int64_t nargs) {
   return 1;
 }
 
-/* are_like(facts, *objects) of backends/likeness.py. */
+/* are_like(facts, *objects) of backends/array_guards.py. */
 PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
   const int found = are_like(args, nargs);
   return found < 0 ? 0 : PyBool_FromLong(found);
@@ -92,7 +92,7 @@ static int is_kind(PyObject* x) {
   return type == &PyBool_Type || (PyType_GetFlags(type) & of_classes) || PyType_IsSubtype(type, &PyModule_Type);
 }
 
-/* kind_of(mask, *objects) of backends/likeness.py. Kinds that get the same number, against all odds, are one kind. */
+/* kind_of(mask, *objects) of backends/array_guards.py. Kinds that get the same number, against all odds, are one kind. */
 PyObject* npc_kind_of(PyObject* self, PyObject* const* args, int64_t nargs) {
   const int64_t mask = PyLong_AsLongLong(args[0]);
   uint64_t kind = 0;

@@ -34,10 +34,10 @@ from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, full, result_meta
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder
-from npcompile.tensor_core.intervals import Intervals, is_inside
 from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, broadcast_shapes, contiguous_strides, is_contiguous, product
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.ops.extern import Unexpected
+from npcompile.tensor_core.value_ranges import Intervals, is_inside
 
 INTP = np.dtype(np.intp)
 DOUBLE = np.dtype(np.float64)

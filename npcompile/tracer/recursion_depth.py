@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import types
 
-from npcompile.tracer.decisions import Levels
 from npcompile.tracer.frame import Frame
+from npcompile.tracer.restarts import Levels
 
 MOST_BY_SIZE = 3  # calls of a function inside itself, each for sizes that are not known: deeper, every depth is a program
 

@@ -13,19 +13,19 @@ from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Graph, Node, subgraphs, topological
 from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.ops.whole import LEAST
+from npcompile.tensor_core.ops.numpy_calls import LEAST
 from npcompile.tensor_core.source import Source
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
 from npcompile.tracer.arrays.backward import attach_backward
 from npcompile.tracer.arrays.lost import message_of, remember_lost
-from npcompile.tracer.decisions import BegunIterator, Break
-from npcompile.tracer.joining import require_unseen
-from npcompile.tracer.known import remember_scalar
-from npcompile.tracer.on_host import as_numpy
+from npcompile.tracer.branch_merge import require_unseen
+from npcompile.tracer.host_fallback import as_numpy
+from npcompile.tracer.identity_set import remember_scalar
 from npcompile.tracer.python.effects import Effect
 from npcompile.tracer.python.iteration import is_as_made
 from npcompile.tracer.random_state import Repetition, restore
+from npcompile.tracer.restarts import BegunIterator, Break
 from npcompile.tracer.value_texts import INLINE_CONSTANTS, ValueTexts, is_unchanged
 from npcompile.tracer.values import (
     NULL,

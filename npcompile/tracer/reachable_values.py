@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tracer.known import remember_scalar
+from npcompile.tracer.identity_set import remember_scalar
 
 MOST_ITEMS = 10_000  # of a list or dict that is searched: longer ones hold numbers
 MOST_HOLDERS = 1_000  # that are searched: what an application is made of may hang together
