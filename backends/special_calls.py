@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from npcompile.backends.masked import replaced
+from npcompile.backends.mask_reductions import replaced
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.ops.special import has_form

@@ -18,12 +18,12 @@ from npcompile.backends.cpu.c_sizes import INTERNAL, size_text, symbol_text
 from npcompile.backends.cpu.c_squares import turns_text
 from npcompile.backends.cpu.c_sums import blocks_text
 from npcompile.backends.cpu.column_scans import scan_columns
-from npcompile.backends.cpu.doubts import HELPERS as DOUBTS
-from npcompile.backends.cpu.doubts import may_be_infinite
 from npcompile.backends.cpu.few_columns import sum_few_columns
 from npcompile.backends.cpu.kept_values import KEPT, keep_values
 from npcompile.backends.cpu.kernel_plan import ColumnBlocks, KernelPlan, RowBlocks, TileSlices, is_small
 from npcompile.backends.cpu.loader import beside, load, loader
+from npcompile.backends.cpu.nan_recheck import HELPERS as DOUBTS
+from npcompile.backends.cpu.nan_recheck import may_be_infinite
 from npcompile.backends.cpu.pairwise import PAIRWISE_HELPERS
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.planning import plan_kernel
@@ -39,8 +39,8 @@ from npcompile.backends.cpu.primitives import (
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
 from npcompile.backends.cpu.row_programs import by_rows
 from npcompile.backends.cpu.shared_kernels import Run, batches, shared
-from npcompile.backends.cpu.squares import LINE
 from npcompile.backends.cpu.sure_indices import drop_sure_checks
+from npcompile.backends.cpu.transpose_tiling import LINE
 from npcompile.backends.cpu.undo import Undo, with_undo
 from npcompile.backends.kernels.contraction import factor, run_factored
 from npcompile.backends.kernels.kernel import Kernel, Let, walk
@@ -161,7 +161,7 @@ def comment(text: str) -> str:
 
 def literal_text(buffer: Buffer) -> str:
     data = ", ".join(map(str, buffer.data)) or "0"
-    # Not constant, as far as the compiler knows: else it would know the elements (unfolded.py).
+    # Not constant, as far as the compiler knows: else it would know the elements (fp_barriers.py).
     array = f'__attribute__((visibility("hidden"), aligned(64))) unsigned char {buffer.name}_data[] = {{{data}}};'
     return f"{array}\n#define {buffer.name} ((const char*){buffer.name}_data)"
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from npcompile.backends.cpu.numpy_loops import loop_of
 from npcompile.backends.cpu.partition import is_native_node
-from npcompile.backends.kernels.pieces import VIEWS
+from npcompile.backends.kernels.graph_partition import VIEWS
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.exactness import may_differ
 from npcompile.tensor_core.graph import Graph, Node

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from npcompile.backends.cpu.c_printer import Printer
 from npcompile.backends.cpu.c_sizes import size_text
-from npcompile.backends.cpu.grains import PIECES, SERIAL_NANOSECONDS
+from npcompile.backends.cpu.cost_model import PIECES, SERIAL_NANOSECONDS
 from npcompile.backends.cpu.kernel_plan import RowBlocks
 from npcompile.backends.kernels.kernel import Blocks, Product
 from npcompile.backends.kernels.operations import short

@@ -12,7 +12,6 @@ from npcompile.backends.cpu.c_scatters import print_scatter_combine, print_scatt
 from npcompile.backends.cpu.c_sizes import context_fields, size_text
 from npcompile.backends.cpu.c_squares import print_square
 from npcompile.backends.cpu.c_tiles import context_text, print_slices, print_slices_combine, slices_struct
-from npcompile.backends.cpu.doubts import noting_doubts
 from npcompile.backends.cpu.kernel_plan import (
     COLUMN_BLOCK,
     Axis,
@@ -30,9 +29,10 @@ from npcompile.backends.cpu.kernel_plan import (
     TileSlices,
     is_small,
 )
+from npcompile.backends.cpu.nan_recheck import noting_doubts
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.reducers import combine_partial, combine_text, declare_total, ending, partial_fields, store_partial
-from npcompile.backends.cpu.squares import LINE
+from npcompile.backends.cpu.transpose_tiling import LINE
 from npcompile.backends.kernels.kernel import Accumulator
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npcompile.backends.cpu.c_vector_loops import Elements
-from npcompile.backends.cpu.pipelines import FEWEST, VECTOR, Pipeline
+from npcompile.backends.cpu.software_pipelining import FEWEST, VECTOR, Pipeline
 
 ROW = 256  # elements, to stay in the nearest cache
 DISTANCE = 2  # vectors that a stage is ahead of the next one: what it leaves is ready when that one asks for it

@@ -15,11 +15,11 @@ from npcompile.backends.cpu.c_strips import print_strips
 from npcompile.backends.cpu.c_sums import Sums
 from npcompile.backends.cpu.c_vector_loops import Elements, Vectors, print_vectors
 from npcompile.backends.cpu.extremes import signs_operator
+from npcompile.backends.cpu.fp_barriers import is_masking, opaque_text
 from npcompile.backends.cpu.kept_values import kept_text
 from npcompile.backends.cpu.kernel_plan import COLUMN_BLOCK, Order, ReduceForm
 from npcompile.backends.cpu.lanes import IS_HERE
 from npcompile.backends.cpu.numpy_loops import number_text
-from npcompile.backends.cpu.pipelines import Pipeline
 from npcompile.backends.cpu.primitives import (
     c_type,
     constant_text,
@@ -30,7 +30,7 @@ from npcompile.backends.cpu.primitives import (
     stored_text,
 )
 from npcompile.backends.cpu.reducers import added_text, from_zero, identity_text, is_pairwise, is_position, notes_nan, tree_text
-from npcompile.backends.cpu.unfolded import is_masking, opaque_text
+from npcompile.backends.cpu.software_pipelining import Pipeline
 from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from npcompile.backends.cpu.c_printer import Printer
 from npcompile.backends.cpu.c_sizes import size_text
-from npcompile.backends.cpu.doubts import are_fours, doubt_rows
 from npcompile.backends.cpu.kernel_plan import RowSums
+from npcompile.backends.cpu.nan_recheck import are_fours, doubt_rows
 from npcompile.backends.cpu.primitives import c_type
 
 ROWS = 4

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npcompile.backends.cpu.c_sizes import size_text
-from npcompile.backends.cpu.doubts import doubt_lines
 from npcompile.backends.cpu.extremes import RELATION, declare_signs, note_sign, sign_of_zero
+from npcompile.backends.cpu.fp_barriers import opaque_text
 from npcompile.backends.cpu.kernel_plan import KernelPlan, Order, ReduceForm, ValueForms
+from npcompile.backends.cpu.nan_recheck import doubt_lines
 from npcompile.backends.cpu.primitives import c_type, constant_text, rounded_text
 from npcompile.backends.cpu.reducers import (
     added_text,
@@ -25,7 +26,6 @@ from npcompile.backends.cpu.reducers import (
     lane_identity,
     notes_nan,
 )
-from npcompile.backends.cpu.unfolded import opaque_text
 from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Reduce
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from npcompile.backends.cpu.c_printer import Printer
 from npcompile.backends.cpu.c_sizes import size_text
+from npcompile.backends.cpu.c_templates import filled
 from npcompile.backends.cpu.kernel_plan import CopiedSquare, Squares
-from npcompile.backends.cpu.squares import LINE, SIDES
-from npcompile.backends.cpu.texts import filled
+from npcompile.backends.cpu.transpose_tiling import LINE, SIDES
 from npcompile.backends.kernels.kernel import Statement
 
 COPIED = SIDES | {8: 4}  # the same where rows are written at any place: vectors of 64 bytes would mostly lie in two lines

@@ -17,9 +17,9 @@ from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.lanes import BYTES
 from npcompile.backends.cpu.pairwise import BLOCK, LANES
-from npcompile.backends.cpu.pipelines import Pipeline
 from npcompile.backends.cpu.primitives import c_type, loaded_text
 from npcompile.backends.cpu.reducers import added_text, combine_text, identity_text, is_pairwise, is_position
+from npcompile.backends.cpu.software_pipelining import Pipeline
 from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Loop, Run, Statement, Value
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size, same

@@ -11,8 +11,8 @@ from npcompile.backends.cpu.c_printer import Printer
 from npcompile.backends.cpu.c_row_blocks import ROWS as SUMMED_ROWS
 from npcompile.backends.cpu.c_row_blocks import block_condition, print_row_block
 from npcompile.backends.cpu.c_sizes import context_fields, size_text
-from npcompile.backends.cpu.doubts import noting_doubts
 from npcompile.backends.cpu.kernel_plan import COLUMN_BLOCK, KernelPlan, RowSums, TilePart, TileSlices
+from npcompile.backends.cpu.nan_recheck import noting_doubts
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.reducers import (
     combine_partial,

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from npcompile.backends.cpu.c_functions import CALLED_WHOLE, WHOLE
 from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import size_text
+from npcompile.backends.cpu.fp_barriers import is_masking
 from npcompile.backends.cpu.lanes import BYTES, Lanes
 from npcompile.backends.cpu.primitives import c_type, power_text
-from npcompile.backends.cpu.unfolded import is_masking
 from npcompile.backends.cpu.vector_loops import VectorForm, template_of
 from npcompile.backends.kernels.index import split_linear
 from npcompile.backends.kernels.kernel import Let, Load, Position, Statement, Store, Value

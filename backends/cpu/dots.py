@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from npcompile.backends.cpu.texts import filled
+from npcompile.backends.cpu.c_templates import filled
 
 BOUNDED = 256  # elements of vectors that are read from the boundary before them
 REGISTER: Final = """#if defined(__AVX512F__)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu import places, searches, small_matrices
+from npcompile.backends.cpu import nonzero, searches, small_matrices
 from npcompile.backends.eager import give_out
-from npcompile.backends.kernels.pieces import Piece
+from npcompile.backends.kernels.graph_partition import Piece
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, IGNORES_ALL, CompiledGraph, FloatingPointSignal
 from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
@@ -114,7 +114,7 @@ class Host:
     def measure(self, node: Node, symbol: str) -> None:
         """A node whose size data decides; from here on the symbol has that value."""
         lines = [line for i in node.inputs if i not in self.names for line in self.statements(i)]
-        own = places.form_of(node)
+        own = nonzero.form_of(node)
         if is_plain(node):
             self.lines += [*lines, *self.plain_call(node, self.graph.symbols.index(symbol))]
             return

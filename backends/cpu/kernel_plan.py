@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from npcompile.backends.cpu.pipelines import Pipeline
+from npcompile.backends.cpu.software_pipelining import Pipeline
 from npcompile.backends.cpu.vector_loops import VectorForm
 from npcompile.backends.kernels.kernel import (
     Accumulator,

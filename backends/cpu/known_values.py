@@ -1,6 +1,6 @@
 """What is decided about the values of a function, in the order in which it prints them: those that the C compiler must not know.
 
-An operation on numbers that the compiler knows notes no errors (unfolded.py), so an operand is made opaque; vectors, which the
+An operation on numbers that the compiler knows notes no errors (fp_barriers.py), so an operand is made opaque; vectors, which the
 compiler does not look through, need no such operand, so that a loop with one is written in elements alone.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from npcompile.backends.cpu.fp_barriers import KnownNumbers, is_chosen
 from npcompile.backends.cpu.kernel_plan import (
     ColumnBlocks,
     ElementBlocks,
@@ -27,7 +28,6 @@ from npcompile.backends.cpu.kernel_plan import (
     ValueForms,
     Way,
 )
-from npcompile.backends.cpu.unfolded import KnownNumbers, is_chosen
 from npcompile.backends.cpu.vector_loops import VectorForm, vectors_of
 from npcompile.backends.kernels.kernel import Accumulate, Columns, Let, Load, Loop, Position, Reduce, Scan, ScratchRow, Statement
 from npcompile.tensor_core.dim import Size

@@ -12,7 +12,7 @@ import numpy as np
 from npcompile.backends.background import all_made
 from npcompile.backends.cpu.host import Host
 from npcompile.backends.cpu.primitives import PRIMITIVES, has_c_type, is_native, kind
-from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, cut, is_repeated_leaf, is_view, stages_of
+from npcompile.backends.kernels.graph_partition import LEAVES, MOVES, VIEWS, cut, is_repeated_leaf, is_view, stages_of
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Graph, Node, print_graph, subgraphs, users

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from npcompile.backends.cpu.grains import FAR, PIECES, SERIAL_NANOSECONDS, moved_bytes, pieces_of
+from npcompile.backends.cpu.cost_model import FAR, PIECES, SERIAL_NANOSECONDS, moved_bytes, pieces_of
 from npcompile.backends.cpu.kernel_plan import (
     COLUMN_BLOCK,
     Axis,
@@ -27,7 +27,6 @@ from npcompile.backends.cpu.kernel_plan import (
 )
 from npcompile.backends.cpu.known_values import Following
 from npcompile.backends.cpu.reducers import is_pairwise, is_position
-from npcompile.backends.cpu.squares import squares_of
 from npcompile.backends.cpu.statement_forms import (
     can_note,
     columns_form,
@@ -38,6 +37,7 @@ from npcompile.backends.cpu.statement_forms import (
     row_sums_of,
     strips_of,
 )
+from npcompile.backends.cpu.transpose_tiling import squares_of
 from npcompile.backends.kernels.finish import cost_of
 from npcompile.backends.kernels.kernel import (
     Accumulator,

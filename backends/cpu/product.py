@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from npcompile.backends.cpu.blas import is_openblas
 from npcompile.backends.cpu.c_squares import square_text
-from npcompile.backends.cpu.texts import filled
+from npcompile.backends.cpu.c_templates import filled
 from npcompile.backends.cpu.tiled_products import panels_text, vectors_text
 
 ROUTINES = {"f4": "sgemm", "f8": "dgemm", "c8": "cgemm", "c16": "zgemm"}

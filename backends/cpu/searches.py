@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.c_templates import filled
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.texts import filled
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import product
 from npcompile.tensor_core.op import OPS

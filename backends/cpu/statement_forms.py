@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from npcompile.backends.cpu.kernel_plan import ColumnsForm, LoopForm, Order, ReduceForm, RowSums, StripForm, Terms
 from npcompile.backends.cpu.pairwise import LANES
-from npcompile.backends.cpu.pipelines import pipeline_of
 from npcompile.backends.cpu.primitives import kind
 from npcompile.backends.cpu.reducers import is_pairwise, is_position
+from npcompile.backends.cpu.software_pipelining import pipeline_of
 from npcompile.backends.kernels.index import axis_variable, symbols_in
 from npcompile.backends.kernels.kernel import (
     Accumulate,

@@ -7,8 +7,8 @@ lie across memory. The elements of a sum are added in their order, up to DEPTH a
 
 from __future__ import annotations
 
-from npcompile.backends.cpu.grains import PIECES
-from npcompile.backends.cpu.texts import filled
+from npcompile.backends.cpu.c_templates import filled
+from npcompile.backends.cpu.cost_model import PIECES
 
 DEPTH = {
     "f4": 448,

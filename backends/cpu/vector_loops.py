@@ -12,10 +12,10 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from npcompile.backends.cpu.c_functions import SUFFIX, VECTORISED, WHOLE
+from npcompile.backends.cpu.fp_barriers import KnownNumbers
 from npcompile.backends.cpu.lanes import LANES, Lanes
 from npcompile.backends.cpu.primitives import NUMPY_LIBM, PRIMITIVES
 from npcompile.backends.cpu.small_powers import CHOSEN
-from npcompile.backends.cpu.unfolded import KnownNumbers
 from npcompile.backends.kernels.index import is_number, split_linear, symbols_in
 from npcompile.backends.kernels.kernel import Let, Load, Position, Statement, Store
 from npcompile.backends.kernels.operations import short

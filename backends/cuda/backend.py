@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npcompile.backends.cuda.native import is_listable, is_native_graph
-from npcompile.backends.cuda.ordered import as_loops
+from npcompile.backends.cuda.ordered_reductions import as_loops
 from npcompile.backends.cuda.programs.primitives import is_native
 from npcompile.backends.cuda.programs.program import NotPrintable
 from npcompile.backends.cuda.runtime.device import current_device, numbered_device

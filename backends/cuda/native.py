@@ -7,7 +7,7 @@ import numpy as np
 from npcompile.backends.cuda.programs.combine import LOGIC
 from npcompile.backends.cuda.programs.primitives import PRIMITIVES, has_triton_type, is_native
 from npcompile.backends.cuda.programs.products import is_small
-from npcompile.backends.kernels.pieces import LEAVES, MOVES
+from npcompile.backends.kernels.graph_partition import LEAVES, MOVES
 from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dtypes import is_bfloat16, kind_of
 from npcompile.tensor_core.graph import Graph, Node

@@ -14,7 +14,7 @@ from npcompile.backends.cuda.native import is_native_node
 from npcompile.backends.cuda.programs.primitives import has_triton_type
 from npcompile.backends.cuda.runtime.graphs import Replayed, asks_the_host, overwrite, write_last
 from npcompile.backends.cuda.runtime.interface import Device, Runner, copied, on_device, to_host
-from npcompile.backends.kernels.pieces import LEAVES, VIEWS, Piece, cut
+from npcompile.backends.kernels.graph_partition import LEAVES, VIEWS, Piece, cut
 from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of, users
 from npcompile.tensor_core.meta import TupleMeta

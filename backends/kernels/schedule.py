@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.kernels.coverage import reported_whole
+from npcompile.backends.kernels.demanded_regions import reported_whole
+from npcompile.backends.kernels.graph_partition import LEAVES
 from npcompile.backends.kernels.index import (
     Index,
     axis_variable,
@@ -26,7 +27,6 @@ from npcompile.backends.kernels.index import (
 )
 from npcompile.backends.kernels.layouts import dense_strides, estimate
 from npcompile.backends.kernels.operations import is_costly
-from npcompile.backends.kernels.pieces import LEAVES
 from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.dtypes import short

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from npcompile.backends.background import NotYet
+from npcompile.backends.data_dependent_sizes import compile_measured
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.entering import FastPath
 from npcompile.backends.errors import CompilerError, CompilerRefused, NoCompiler
-from npcompile.backends.masked import without_compaction
-from npcompile.backends.measured import compile_measured
+from npcompile.backends.mask_reductions import without_compaction
 from npcompile.backends.registry import CompiledGraph
 from npcompile.devices import compile_here, compile_there
 from npcompile.logs import log

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npcompile.backends.kernels.coverage import Range, are_all
+from npcompile.backends.kernels.demanded_regions import Range, are_all
 from npcompile.tensor_core.dim import ShapeEnv
 
 

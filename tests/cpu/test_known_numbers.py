@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.fp_barriers import FEW, few_of
 from npcompile.backends.cpu.kept_values import samples
-from npcompile.backends.cpu.unfolded import FEW, few_of
 
 # Of integers v, bytes u, truth values b: what takes one value, or two, whatever they are.
 SAME = [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends import measured
+from npcompile.backends import data_dependent_sizes
 from npcompile.compiler import compiled_function
 from npcompile.settings import config
 
@@ -135,13 +135,13 @@ def test_counts_of_means_are_made_by_the_kernels() -> None:
 @pytest.mark.usefixtures("as_graphs")
 @pytest.mark.parametrize("function", [of_one_axis, of_two_axes, several_masks, one_after_another, counted])
 def test_nothing_is_looked_up(function, monkeypatch) -> None:
-    graphs, rewrite = [], measured.without_compaction
+    graphs, rewrite = [], data_dependent_sizes.without_compaction
 
     def noted(graph):
         graphs.append(rewrite(graph))
         return graphs[-1]
 
-    monkeypatch.setattr(measured, "without_compaction", noted)
+    monkeypatch.setattr(data_dependent_sizes, "without_compaction", noted)
     npc.compile(function)(*np.random.default_rng(0).standard_normal((2, 20, 30)))
     assert graphs and not any(node.op in ("gather", "argwhere") for graph in graphs for node in graph.nodes)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu import c_pipelines, compile_cpu, pipelines, statement_forms
+from npcompile.backends.cpu import c_pipelines, compile_cpu, software_pipelining, statement_forms
 from npcompile.backends.cpu.kernel_plan import KernelPlan
 from npcompile.backends.kernels.index import axis_variable
 from npcompile.backends.kernels.kernel import Let, Load, Loop, Store, Value
@@ -47,7 +47,7 @@ def assert_same(function: Callable, *args: np.ndarray) -> tuple:
     staged, plans = compiled(function)
     mine = [x.copy() for x in args]
     results = as_tuple(staged(*mine))
-    assert has_stages(plans) or args[0].size < pipelines.FEWEST
+    assert has_stages(plans) or args[0].size < software_pipelining.FEWEST
     plain, plans = compiled(FunctionType(function.__code__, function.__globals__))
     others = [x.copy() for x in args]
     with without_pipelines():
@@ -106,7 +106,7 @@ def operands(shape: tuple[int, ...], dtype: str = "f8") -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("function", PROGRAMS)
 def test_stages_change_no_result(function, dtype) -> None:
-    fewest = pipelines.FEWEST
+    fewest = software_pipelining.FEWEST
     for n in (fewest, 5000) if dtype == "f4" else (1, fewest - 1, fewest + 39, 2 * c_pipelines.ROW + 71, 200_003):
         args = operands((n,), dtype)
         results = assert_same(function, *args)
@@ -164,10 +164,10 @@ def random_chain(seed: int) -> Callable:
 def test_random_chains(seed, monkeypatch) -> None:
     """Of stages in all shapes: many for few operations, and few for many."""
     pick = random.Random(seed)
-    monkeypatch.setattr(pipelines, "LONG", 3)
-    monkeypatch.setattr(pipelines, "QUICK", pick.choice((1, 3, 10)))
-    monkeypatch.setattr(pipelines, "MOST_STAGES", pick.choice((2, 5, 9)))
-    monkeypatch.setattr(pipelines, "FEWEST", 150)
+    monkeypatch.setattr(software_pipelining, "LONG", 3)
+    monkeypatch.setattr(software_pipelining, "QUICK", pick.choice((1, 3, 10)))
+    monkeypatch.setattr(software_pipelining, "MOST_STAGES", pick.choice((2, 5, 9)))
+    monkeypatch.setattr(software_pipelining, "FEWEST", 150)
     with np.errstate(all="ignore"):
         assert_same(random_chain(seed), *(operands((1000,), pick.choice(("f8", "f4"))) * 4 - 4))
 
@@ -186,7 +186,7 @@ def test_stages_end_with_slow_operations() -> None:
     x, y, a, b, c, d, late = values("t1", "t2", "t3", "t4", "t5", "t6", "t7")
     body = [Load(x, "x0", at), Load(y, "x1", at), Let(a, "exp", (x,)), Let(b, "add", (a, x)), Let(c, "log", (b,))]
     body += [Let(late, "sin", (y,)), Let(d, "multiply", (c, late)), Store("out0", at, d)]
-    found = pipelines.pipeline_of(loop_of(*body))
+    found = software_pipelining.pipeline_of(loop_of(*body))
     assert found is not None
     first, second = found.stages
     assert [s.target for s in first.statements] == [x, a] and first.left == [a]
@@ -198,14 +198,14 @@ def test_no_stages_where_something_is_read_that_is_written() -> None:
     at = 8 * axis_variable("v0")
     x, a, b = values("t1", "t2", "t3")
     chain = [Load(x, "x0", at), Let(a, "exp", (x,)), Let(b, "log", (a,))]
-    assert pipelines.pipeline_of(loop_of(*chain, Store("out0", at, b))) is not None
-    assert pipelines.pipeline_of(loop_of(*chain, Store("x0", at, b))) is None
+    assert software_pipelining.pipeline_of(loop_of(*chain, Store("out0", at, b))) is not None
+    assert software_pipelining.pipeline_of(loop_of(*chain, Store("x0", at, b))) is None
 
 
 def test_no_stages_of_few_or_quick_operations() -> None:
     at = 8 * axis_variable("v0")
     x, a, b = values("t1", "t2", "t3")
     quick = [Load(x, "x0", at), Let(a, "exp", (x,)), Let(b, "divide", (x, a)), Store("out0", at, b)]
-    assert pipelines.pipeline_of(loop_of(*quick)) is None
+    assert software_pipelining.pipeline_of(loop_of(*quick)) is None
     long = [Load(x, "x0", at), Let(a, "exp", (x,)), Let(b, "log", (a,)), Store("out0", at, b)]
-    assert pipelines.pipeline_of(Loop("v0", pipelines.FEWEST - 1, long, is_parallel=True)) is None
+    assert software_pipelining.pipeline_of(Loop("v0", software_pipelining.FEWEST - 1, long, is_parallel=True)) is None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cuda import ordered
+from npcompile.backends.cuda import ordered_reductions
 from npcompile.backends.cuda.runtime.compiler import compile_all
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core import Builder, TensorMeta
@@ -81,7 +81,7 @@ def test_many_sums_are_one_loop(axis: int, there: There, monkeypatch: pytest.Mon
     def f(x: np.ndarray) -> Any:
         return (x * 2).sum(axis=axis) + 1, (x + 1).prod(axis=axis)
 
-    monkeypatch.setattr(ordered, "FEWEST", 8)
+    monkeypatch.setattr(ordered_reductions, "FEWEST", 8)
     x = RNG.uniform(0.5, 1.5, (13, 8) if axis == 0 else (8, 13)).astype(BFLOAT16)
     compiled = npc.compile(f)
     for given in (x, np.asfortranarray(x), x[:, ::-1] if axis == 0 else x[::-1]):

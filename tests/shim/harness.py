@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import npcompile.numpy_shim  # noqa: F401  (fills the registry)
+from npcompile.backends.data_dependent_sizes import compile_measured
 from npcompile.backends.eager import compile_eager
-from npcompile.backends.measured import compile_measured
 from npcompile.numpy_shim.registry import ATTRIBUTES, FUNCTIONS, METHODS
 from npcompile.tensor_core import Array, Builder, Decline, Dim, Number, Storage, TensorMeta
 from npcompile.tensor_core.array import view_text

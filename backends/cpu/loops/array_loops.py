@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import (
+from npcompile.backends.cpu.array_expressions import (
     Apply,
     Number,
     Part,
@@ -30,7 +30,7 @@ from npcompile.backends.cpu.array_trees import (
     parts_of,
     takes_long,
 )
-from npcompile.backends.cpu.grains import elements_of_a_grain, nanoseconds
+from npcompile.backends.cpu.cost_model import elements_of_a_grain, nanoseconds
 from npcompile.backends.cpu.loops import noted_errors
 from npcompile.backends.cpu.loops.accesses import OWN
 from npcompile.backends.cpu.loops.extents import Extent, bounds_of

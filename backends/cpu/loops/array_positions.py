@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part, Tree, may_note
+from npcompile.backends.cpu.array_expressions import Part, Tree, may_note
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
 from npcompile.backends.cpu.loops.array_reductions import ALONE
 from npcompile.backends.cpu.loops.nests import Function, Nest, known_product

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
+from npcompile.backends.cpu.c_templates import filled
 from npcompile.backends.cpu.dots import DOT, END, TAGS, names_of
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
 from npcompile.backends.cpu.loops.nests import Function
 from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.texts import filled
 
 LONG = 128  # products that are added without a partial sum: fewer roundings follow one another then
 SHORT = 64  # elements of rows that are read where they lie

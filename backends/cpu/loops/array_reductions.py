@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import (
+from npcompile.backends.cpu.array_expressions import (
     Apply,
     Part,
     Read,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Apply, Number, Part, Read, Tree, parts_of
+from npcompile.backends.cpu.array_expressions import Apply, Number, Part, Read, Tree, parts_of
 from npcompile.backends.cpu.loops.nest_statements import Chosen, Loop, Statement, Write, held_in, key_of
 from npcompile.backends.cpu.primitives import c_type
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from npcompile.backends.cpu.array_trees import Apply, Part, Tree, may_note, parts_of
+from npcompile.backends.cpu.array_expressions import Apply, Part, Tree, may_note, parts_of
 from npcompile.backends.cpu.loops.column_lanes import ColumnNumbers, numbered
 from npcompile.backends.cpu.loops.nest_statements import WORD, Group, Here, Loop, Row, Set, Write, held_in, key_of
 from npcompile.backends.cpu.primitives import c_type

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Part, Read, Tree
+from npcompile.backends.cpu.array_expressions import Apply, Gather, Number, Part, Read, Tree
+from npcompile.backends.cpu.fp_barriers import KnownNumbers
 from npcompile.backends.cpu.kept_values import kept_text, not_needed
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.cpu.primitives import c_type, power_text, primitive_text
-from npcompile.backends.cpu.unfolded import KnownNumbers
 from npcompile.backends.kernels.kernel import Let, Value
 
 INTEGER = re.compile(r"U?INT64_C\((-?\d+)\)")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from npcompile.backends.cpu.array_trees import Apply, Part, Read, Tree, flat, has_one_rank, is_flat, may_note, parts_of
+from npcompile.backends.cpu.array_expressions import Apply, Part, Read, Tree, flat, has_one_rank, is_flat, may_note, parts_of
 from npcompile.backends.cpu.loops import lane_loops
 from npcompile.backends.cpu.loops.column_lanes import widened
 from npcompile.backends.cpu.loops.nest_statements import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Tree, may_fail
+from npcompile.backends.cpu.array_expressions import Tree, may_fail
 from npcompile.backends.cpu.loops.folds import FOLD_OPS
 from npcompile.backends.cpu.loops.nests import Nest
 from npcompile.backends.cpu.primitives import c_type

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from npcompile.backends.cpu.c_templates import filled
 from npcompile.backends.cpu.elements import C_OF_KIND
-from npcompile.backends.cpu.texts import filled
 
 # Of a row of elements `stride` bytes apart. Those of one byte are counted in bytes, as many at once as a vector has.
 COUNT = """

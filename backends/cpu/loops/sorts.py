@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from npcompile.backends.cpu.c_templates import filled
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.texts import filled
 
 MOST = 1024  # elements
 FEW = 24  # that are put in their places one by one

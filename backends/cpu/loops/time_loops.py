@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from npcompile.backends.cpu.array_trees import (
+from npcompile.backends.cpu.array_expressions import (
     Apply,
     Held,
     Part,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Part, Read, Tree, has_form, is_same, parts_of
+from npcompile.backends.cpu.array_expressions import Apply, Gather, Number, Part, Read, Tree, has_form, is_same, parts_of
 from npcompile.backends.cpu.elements import PART_OF_COMPLEX, ArrayInput
 from npcompile.backends.cpu.loops import array_products
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops

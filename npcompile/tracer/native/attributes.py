@@ -10,7 +10,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
 from npcompile.tensor_core.guards import HasKey, Is, Keeps, OfType
 from npcompile.tensor_core.source import Literal, Name

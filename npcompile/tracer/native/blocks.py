@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.loop_unit import GIVEN

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native.blocks import Blocks, Left

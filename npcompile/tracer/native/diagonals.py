@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from npcompile.backends.cpu.array_trees import Part, Read
+from npcompile.backends.cpu.array_expressions import Part, Read
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native.arrays import as_index, filled, is_array, kind_of, memory, require_order, statements, tree_of
 from npcompile.tracer.native.kinds import ReadOnly, Scalar

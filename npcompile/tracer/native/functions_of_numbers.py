@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import has_form
+from npcompile.backends.cpu.array_expressions import has_form
 from npcompile.backends.cpu.loops import elementwise
 from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_complex, is_float
 from npcompile.tensor_core.op import OPS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from npcompile.backends.cpu.c_templates import filled
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops
-from npcompile.backends.cpu.texts import filled
 from npcompile.tracer.native.arrays import memory, statements
 from npcompile.tracer.native.kinds import Scalar
 

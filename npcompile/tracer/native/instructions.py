@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.tensor_core.guards import Is

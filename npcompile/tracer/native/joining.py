@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part, Read
+from npcompile.backends.cpu.array_expressions import Part, Read
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native import sequences
 from npcompile.tracer.native.arrays import as_index, is_array, known, memory, require_order, statements, tree_of, view

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part, Tree
+from npcompile.backends.cpu.array_expressions import Part, Tree
 from npcompile.backends.cpu.loops.number_lists import NumberList
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, ArrayInput, NoForm
 from npcompile.tensor_core.source import NONE, Source

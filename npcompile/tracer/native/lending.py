@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.elements import C_OF_KIND, ArrayInput
 from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
 from npcompile.tensor_core.source import Name

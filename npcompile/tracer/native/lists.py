@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.kinds import Listed, Scalar

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.array_guards import as_array
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loops.extents import COUNTED, SMALL, bounds_of

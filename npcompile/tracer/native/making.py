@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part, Read, parts_of
+from npcompile.backends.cpu.array_expressions import Part, Read, parts_of
 from npcompile.backends.cpu.loops import array_scatters
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import (

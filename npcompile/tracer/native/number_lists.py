@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.number_lists import NumberList, dtype_of
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_complex

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.accesses import MADE_BEFORE, Accesses, Inner, Origin, index_of
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.noted_errors import IN_CHUNK, with_fewer_looks

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Apply, Held, Number, Part, Tree, may_fail, parts_of, with_parts
+from npcompile.backends.cpu.array_expressions import Apply, Held, Number, Part, Tree, may_fail, parts_of, with_parts
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.loops.nest_statements import Carried, Chosen, Loop, Set, Sizes, Statement, Write, held_in, types_of
 from npcompile.backends.cpu.loops.nests import known_product

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Apply, Part, Read, Tree
+from npcompile.backends.cpu.array_expressions import Apply, Part, Read, Tree
 from npcompile.backends.cpu.elements import PART_OF_COMPLEX
 from npcompile.backends.cpu.loops import array_positions, array_reductions, complex_numbers
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, is_complex, is_float

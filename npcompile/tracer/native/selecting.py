@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part, is_flat
+from npcompile.backends.cpu.array_expressions import Part, is_flat
 from npcompile.backends.cpu.loops.nests import known_product, require_shallow
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.selections import COUNT, FILL, SELECT, SPREAD, text_of

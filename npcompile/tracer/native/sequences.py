@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native.arrays import filled
 from npcompile.tracer.native.kinds import Elements, Items, Listed, Scalar

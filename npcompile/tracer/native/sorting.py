@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.sorts import text_of
 from npcompile.tracer.native.arrays import memory, statements

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
 from npcompile.tensor_core.source import Name, Source
 from npcompile.tracer.bytecode.decode import Instruction

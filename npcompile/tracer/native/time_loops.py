@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from npcompile.backends.cpu.array_trees import Held, Part, Read, Rolled, Tree, parts_of
+from npcompile.backends.cpu.array_expressions import Held, Part, Read, Rolled, Tree, parts_of
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.loops.nest_statements import WORD, Carried, Set, Sizes, Write, key_of, types_of
 from npcompile.backends.cpu.loops.nests import dense_strides, known_product

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Apply, Part, Read
+from npcompile.backends.cpu.array_expressions import Apply, Part, Read
 from npcompile.backends.cpu.loops.nests import dense_strides, known_product
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, is_float
 from npcompile.tensor_core.guards import Guard, OfDType

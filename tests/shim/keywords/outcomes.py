@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.data_dependent_sizes import compile_measured
 from npcompile.backends.eager import compile_eager
-from npcompile.backends.measured import compile_measured
 from npcompile.backends.registry import FloatingPointSignal
 from npcompile.tensor_core import Array, Decline, Dim, Number
 from npcompile.tensor_core.array import view_text

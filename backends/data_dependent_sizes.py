@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 
 from npcompile.backends.background import all_made
-from npcompile.backends.bins import with_scatters
+from npcompile.backends.bincount import with_scatters
 from npcompile.backends.cpu.host import Host
-from npcompile.backends.kernels.pieces import cut, is_leaf, is_view
+from npcompile.backends.kernels.graph_partition import cut, is_leaf, is_view
 from npcompile.backends.kernels.schedule import readers_of
-from npcompile.backends.masked import with_counts, without_compaction
+from npcompile.backends.mask_reductions import with_counts, without_compaction
 from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.graph import Graph, Node, print_graph, symbols_of

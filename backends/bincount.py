@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.masked import replaced, same_shape
+from npcompile.backends.mask_reductions import replaced, same_shape
 from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.graph import Builder, Graph, Node
 from npcompile.tensor_core.ops.numpy_calls import Keywords

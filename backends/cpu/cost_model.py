@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Tree
+from npcompile.backends.cpu.array_expressions import Apply, Gather, Number, Tree
 from npcompile.backends.kernels.kernel import Kernel, Load, Store, walk
 from npcompile.backends.kernels.operations import op_cost
 from npcompile.tensor_core.op import Cost
