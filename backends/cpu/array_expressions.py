@@ -62,7 +62,7 @@ class Gather:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An array that a loop makes and whose elements are in C variables (`pointwise_loops.py`)."""
+    """An array that a loop makes and whose elements are in C variables (`row_tiling.py`)."""
 
     name: str
     dtype: np.dtype

@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 
-from npcompile.backends.cpu.loops import bands
+from npcompile.backends.cpu.loops import wavefront
 from tests.native_loops.agreement import check
 from tests.native_loops.generate import LoopProgram, values
 from tests.random_programs import Choices, Draw, run_many
@@ -112,7 +112,7 @@ def draw_program(draw: Draw) -> LoopProgram:
 
 def check_short_rows(program: LoopProgram, backend: str) -> None:
     """As `check`, with bands of rows that are shorter than it is worth."""
-    with mock.patch.object(bands, "FEWEST", 1):
+    with mock.patch.object(wavefront, "FEWEST", 1):
         check(program, backend)
 
 

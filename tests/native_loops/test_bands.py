@@ -11,7 +11,7 @@ import pytest
 import npcompile as npc
 from benchmarks.programs.sequences import edit_distance, time_warping
 from benchmarks.programs.stencils import gauss_seidel
-from npcompile.backends.cpu.loops import bands
+from npcompile.backends.cpu.loops import wavefront
 from tests.native_loops.agreement import cloned, fired, outcome, same
 from tests.native_loops.nests import check_short_rows, draw_program
 from tests.native_loops.test_native_loops import agrees
@@ -271,7 +271,7 @@ def test_rows_that_need_others_in_between():
 
 
 def test_rows_that_are_too_long():
-    agrees(nine_points, rng.random((7, bands.KEPT)), 0.25)
+    agrees(nine_points, rng.random((7, wavefront.KEPT)), 0.25)
 
 
 def test_random_nests():

@@ -10,7 +10,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
-from npcompile.backends.cpu.loops.ways_out import ways_out
+from npcompile.backends.cpu.loops.side_exits import ways_out
 from tests.native_loops.test_native_loops import agrees, native_loops
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu.loops.noted_errors import FORGET, IN_CHUNK, IN_PROGRAM, look, with_fewer_looks
+from npcompile.backends.cpu.loops.fp_status import FORGET, IN_CHUNK, IN_PROGRAM, look, with_fewer_looks
 from tests.native_loops.agreement import cloned, counts, outcome, same
 from tests.native_loops.test_native_loops import native_loops
 

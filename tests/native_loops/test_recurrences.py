@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npcompile.backends.cpu.loops import strips
+from npcompile.backends.cpu.loops import speculation
 from tests.native_loops.test_native_loops import agrees
 from tests.native_loops.test_strips import with_last
 
@@ -154,6 +154,6 @@ CASES: list[tuple[Any, tuple[Any, ...]]] = [
 @pytest.mark.parametrize("program, arguments", CASES, ids=[f"{f.__name__}-{k}" for k, (f, _) in enumerate(CASES)])
 def test_recurrences(program, arguments, monkeypatch):
     agrees(program, *arguments)
-    monkeypatch.setattr(strips, "LENGTH", 4)
-    monkeypatch.setattr(strips, "LONGEST", 7)
+    monkeypatch.setattr(speculation, "LENGTH", 4)
+    monkeypatch.setattr(speculation, "LONGEST", 7)
     agrees(program, *arguments)

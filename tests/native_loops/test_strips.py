@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu.loops import strips
+from npcompile.backends.cpu.loops import speculation
 from tests.native_loops.agreement import fired, without_loop_ir
 from tests.native_loops.test_native_loops import agrees
 
@@ -278,8 +278,8 @@ def test_nothing_is_left_of_strips_that_fail(program, arguments, monkeypatch):
     agrees(program, *arguments)
     with without_loop_ir():
         assert fired(agrees(program, *arguments), "speculation") == (program not in WITHOUT)
-        monkeypatch.setattr(strips, "LENGTH", 4)
-        monkeypatch.setattr(strips, "LONGEST", 7)
+        monkeypatch.setattr(speculation, "LENGTH", 4)
+        monkeypatch.setattr(speculation, "LONGEST", 7)
         agrees(program, *arguments)
 
 

@@ -10,7 +10,7 @@ import pytest
 import npcompile as npc
 from benchmarks.programs.sequences import floyd_warshall
 from benchmarks.programs.stencils import heat_3d, life, shallow_water
-from npcompile.backends.cpu.loops import time_loops
+from npcompile.backends.cpu.loops import stencil_tiling
 from tests.native_loops.agreement import counts, ends_when_interrupted, fired
 from tests.native_loops.test_native_loops import agrees
 from tests.native_loops.time_steps import check_on_threads, draw_program
@@ -25,8 +25,8 @@ PLANE, OTHER = rng.standard_normal((17, 23)), rng.standard_normal((17, 23))
 @pytest.fixture
 def small_parts(monkeypatch):
     """Nests are parts for threads also where arrays are small."""
-    monkeypatch.setattr(time_loops, "GRAIN", 8)
-    monkeypatch.setattr(time_loops, "PARALLEL_FROM", 8)
+    monkeypatch.setattr(stencil_tiling, "GRAIN", 8)
+    monkeypatch.setattr(stencil_tiling, "PARALLEL_FROM", 8)
 
 
 def steps_agree(user: Any, *arguments: Any, expected: bool = True) -> None:

@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 
-from npcompile.backends.cpu.loops import time_loops
+from npcompile.backends.cpu.loops import stencil_tiling
 from tests.native_loops.agreement import check
 from tests.native_loops.generate import LoopProgram, values
 from tests.random_programs import Choices, Draw, run_many
@@ -145,8 +145,8 @@ def draw_program(draw: Draw) -> LoopProgram:
 
 def check_on_threads(program: LoopProgram, backend: str) -> None:
     """As `check`, for programs of an odd number of lines with parts for threads also where arrays are small."""
-    size = 8 if program.source.count("\n") % 2 else time_loops.GRAIN
-    with mock.patch.object(time_loops, "GRAIN", size), mock.patch.object(time_loops, "PARALLEL_FROM", size):
+    size = 8 if program.source.count("\n") % 2 else stencil_tiling.GRAIN
+    with mock.patch.object(stencil_tiling, "GRAIN", size), mock.patch.object(stencil_tiling, "PARALLEL_FROM", size):
         check(program, backend)
 
 

@@ -31,12 +31,12 @@ from npcompile.backends.cpu.array_expressions import (
     takes_long,
 )
 from npcompile.backends.cpu.cost_model import elements_of_a_grain, nanoseconds
-from npcompile.backends.cpu.loops import noted_errors
-from npcompile.backends.cpu.loops.accesses import OWN
+from npcompile.backends.cpu.loops import fp_status
+from npcompile.backends.cpu.loops.dependence import OWN
 from npcompile.backends.cpu.loops.extents import Extent, bounds_of
-from npcompile.backends.cpu.loops.nests import Function, Nest, dense_strides, known_product, with_narrow_rows
+from npcompile.backends.cpu.loops.loop_nest import Function, Nest, dense_strides, known_product, with_narrow_rows
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops
-from npcompile.backends.cpu.loops.ways_out import Handed
+from npcompile.backends.cpu.loops.side_exits import Handed
 from npcompile.backends.cpu.primitives import c_type
 
 HELPERS = r"""
@@ -337,12 +337,12 @@ class ArrayLoops:
         exit_name = fail() if can_leave or notes else ""
         leave = f"goto {exit_name};" if can_leave else ""
         if notes:
-            self.code.line(noted_errors.FORGET)
+            self.code.line(fp_status.FORGET)
         self.code.line(
             f"switch ({function.name}({arguments})) {{ case 0: break; case -1: goto {self.code.failing()}; default:; {leave} }}"
         )
         if notes and not looks:
-            self.code.line(noted_errors.look(exit_name, is_new=is_new))
+            self.code.line(fp_status.look(exit_name, is_new=is_new))
 
     def work(self, sizes: Sequence[str], is_plain: bool = False, matrix: str = "") -> None:
         """What follows goes over so many elements. `matrix`: the array whose product with a vector it is."""

@@ -7,7 +7,7 @@ import numpy as np
 from npcompile.backends.cpu.array_expressions import Part, Tree, may_note
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
 from npcompile.backends.cpu.loops.array_reductions import ALONE
-from npcompile.backends.cpu.loops.nests import Function, Nest, known_product
+from npcompile.backends.cpu.loops.loop_nest import Function, Nest, known_product
 from npcompile.backends.cpu.loops.reduction_vectors import ABREAST, has_blocks, in_blocks, rows_of_a_block, to_first
 from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.backends.cpu.primitives import c_type

@@ -15,7 +15,7 @@ from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.c_templates import filled
 from npcompile.backends.cpu.dots import DOT, END, TAGS, names_of
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
-from npcompile.backends.cpu.loops.nests import Function
+from npcompile.backends.cpu.loops.loop_nest import Function
 from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.backends.cpu.primitives import c_type
 

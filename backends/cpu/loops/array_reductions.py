@@ -29,7 +29,7 @@ from npcompile.backends.cpu.array_expressions import (
 from npcompile.backends.cpu.extremes import has_order, in_vectors
 from npcompile.backends.cpu.loops.array_loops import GRAIN, PARALLEL_FROM, ArrayLoops, share_text
 from npcompile.backends.cpu.loops.folds import FOLD_OPS, NEEDS_SOME, SUMS, fold, is_ordered, is_sequential
-from npcompile.backends.cpu.loops.nests import Function, Nest, dense_strides, known_product, with_narrow_rows
+from npcompile.backends.cpu.loops.loop_nest import Function, Nest, dense_strides, known_product, with_narrow_rows
 from npcompile.backends.cpu.loops.reduction_vectors import (
     INTEGERS,
     any_vector_text,

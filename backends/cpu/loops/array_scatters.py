@@ -7,9 +7,9 @@ import numpy as np
 from npcompile.backends.cpu.array_expressions import Number, Part, Read, Tree, is_expensive, may_note
 from npcompile.backends.cpu.c_templates import filled
 from npcompile.backends.cpu.elements import C_OF_KIND
-from npcompile.backends.cpu.loops.accesses import OWN
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
-from npcompile.backends.cpu.loops.nests import Function, Nest
+from npcompile.backends.cpu.loops.dependence import OWN
+from npcompile.backends.cpu.loops.loop_nest import Function, Nest
 from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.backends.cpu.primitives import c_type
 

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from npcompile.backends.cpu.elements import PART_OF_COMPLEX
-from npcompile.backends.cpu.loops.strips import Strip
+from npcompile.backends.cpu.loops.speculation import Strip
 
 Fail = Callable[[], str]
 ONE_PLUS, ONE_MINUS = 1 + 2.0**-52, 1 - 2.0**-53

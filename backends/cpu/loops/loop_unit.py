@@ -12,13 +12,13 @@ from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.dots import REGISTER
 from npcompile.backends.cpu.elements import C_OF_KIND, COMPLEX_TYPES
 from npcompile.backends.cpu.loader import loader
-from npcompile.backends.cpu.loops import number_lists, packed_columns
-from npcompile.backends.cpu.loops.noted_errors import FORGET, IN_PROGRAM, LOOK, with_fewer_looks
+from npcompile.backends.cpu.loops import column_packing, number_lists
+from npcompile.backends.cpu.loops.fp_status import FORGET, IN_PROGRAM, LOOK, with_fewer_looks
 from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS, WORD
 from npcompile.backends.cpu.loops.scalar_functions import helpers
 from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
+from npcompile.backends.cpu.loops.side_exits import ways_out
 from npcompile.backends.cpu.loops.strip_functions import STRIP_HELPERS
-from npcompile.backends.cpu.loops.ways_out import ways_out
 from npcompile.backends.loop_ir.exits import GIVEN, OTHERS, UNFIT, UNUSUAL
 
 POLL = 1 << 22  # iterations between two looks for signals
@@ -169,7 +169,7 @@ def program_lines(code: ScalarLoops) -> list[str]:
     lines += [f"  {c} {name} = 0;" for name, c in code.variables.items()]
     lines += [f"  {line}" for line in take_rooms(rooms)]
     lines += [f"  {line}" for a in code.arrays if a.made for line in a.declarations()]
-    lines += [f"  const char* const {packed_columns.name_of(name)} = 0;" for name in sorted(code.copied)]
+    lines += [f"  const char* const {column_packing.name_of(name)} = 0;" for name in sorted(code.copied)]
     far = [f"npc_are_far((PyObject*){a}_array, (PyObject*){b}_array)" for a, b in sorted(code.apart)]
     lines += [f"  const int apart = {' && '.join(far)};"] * bool(far)
     lines += [f"  {line}" for line in number_lists.declarations(code.lists)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from npcompile.backends.cpu.array_expressions import Apply, Held, Number, Part, Read, Tree, flat, flat_tree, parts_of
-from npcompile.backends.cpu.loops.nests import Function, Nest, literal
+from npcompile.backends.cpu.loops.loop_nest import Function, Nest, literal
 from npcompile.backends.cpu.primitives import c_type, primitive_text
 from npcompile.backends.kernels.kernel import Let, Value
 

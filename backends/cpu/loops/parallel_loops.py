@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from npcompile.backends.cpu.elements import C_OF_KIND, ArrayInput
-from npcompile.backends.cpu.loops.accesses import Accesses, Written
-from npcompile.backends.cpu.loops.integers import SMALL
-from npcompile.backends.cpu.loops.packed_columns import bytes_of, copied, name_of
-from npcompile.backends.cpu.loops.strips import Way, size_of
+from npcompile.backends.cpu.loops.column_packing import bytes_of, copied, name_of
+from npcompile.backends.cpu.loops.dependence import Accesses, Written
+from npcompile.backends.cpu.loops.speculation import Way, size_of
+from npcompile.backends.cpu.loops.value_ranges import SMALL
 
 WORTH = 30_000  # units of fuel, of about a nanosecond each, from which a loop runs on threads
 WORTH_WHOLE = 120_000  # where arrays are kept whole before that, which is another turn of all threads

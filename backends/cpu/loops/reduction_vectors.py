@@ -9,7 +9,7 @@ import numpy as np
 
 from npcompile.backends.cpu.array_expressions import Tree, may_fail
 from npcompile.backends.cpu.loops.folds import FOLD_OPS
-from npcompile.backends.cpu.loops.nests import Nest
+from npcompile.backends.cpu.loops.loop_nest import Nest
 from npcompile.backends.cpu.primitives import c_type
 
 ABREAST = 64  # columns that are combined in vectors, at most

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, LIMITS, PART_OF_COMPLEX, ArrayInput
-from npcompile.backends.cpu.loops import complex_numbers, noted_errors, packed_columns
-from npcompile.backends.cpu.loops.accesses import Accesses
-from npcompile.backends.cpu.loops.integers import RULES, Integer, constant, divided
+from npcompile.backends.cpu.loops import column_packing, complex_numbers, fp_status
+from npcompile.backends.cpu.loops.dependence import Accesses
 from npcompile.backends.cpu.loops.scalar_functions import EXACT, LIBM, LIBM_OF_TWO, WITHOUT_REPORT, name_of
-from npcompile.backends.cpu.loops.strips import Strip
-from npcompile.backends.cpu.loops.ways_out import Handed, WayOut, failed
+from npcompile.backends.cpu.loops.side_exits import Handed, WayOut, failed
+from npcompile.backends.cpu.loops.speculation import Strip
+from npcompile.backends.cpu.loops.value_ranges import RULES, Integer, constant, divided
 from npcompile.backends.cpu.primitives import truncated_text
 from npcompile.backends.passes import PassLog
 
@@ -248,7 +248,7 @@ class ScalarLoops:
     def floats(self) -> frozenset[str]:
         """Variables, and numbers that are given, which are no integers."""
         given = {name: C_OF_KIND[kind] for kind, name in self.numbers}
-        return frozenset(name for name, c in {**self.variables, **given}.items() if c in noted_errors.FLOATS)
+        return frozenset(name for name, c in {**self.variables, **given}.items() if c in fp_status.FLOATS)
 
     def outer(self) -> dict[str, str]:
         """What functions of strips may be given -> C type."""
@@ -257,7 +257,7 @@ class ScalarLoops:
             given[a.name] = "char* restrict"
             given |= {f"{a.name}_{part}{axis}": "int64_t" for part in "ns" for axis in range(a.ndim)}
         copied = self.copied if self.accesses is None else self.copied | self.accesses.columns
-        given |= dict.fromkeys(map(packed_columns.name_of, sorted(copied)), "const char*")
+        given |= dict.fromkeys(map(column_packing.name_of, sorted(copied)), "const char*")
         moving = self.accesses.moving if self.accesses is not None else ()
         return {**self.variables, **given, **dict.fromkeys(moving, "int64_t")}
 

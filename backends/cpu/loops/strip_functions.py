@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from npcompile.backends.cpu.elements import C_OF_KIND
-from npcompile.backends.cpu.loops.strips import ROOM, WORD, Strip, Way, size_of
+from npcompile.backends.cpu.loops.speculation import ROOM, WORD, Strip, Way, size_of
 
 FEWEST = 4  # that are worth a call
 FEWEST_OF_ROWS = 2  # that have loops inside, or where the call goes on in the rows that follow

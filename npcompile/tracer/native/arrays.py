@@ -12,12 +12,12 @@ from npcompile.backends.cpu.array_expressions import Apply, Gather, Number, Part
 from npcompile.backends.cpu.elements import PART_OF_COMPLEX, ArrayInput
 from npcompile.backends.cpu.loops import array_products
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
+from npcompile.backends.cpu.loops.column_packing import name_of
 from npcompile.backends.cpu.loops.elementwise import is_numpys
-from npcompile.backends.cpu.loops.integers import Integer
-from npcompile.backends.cpu.loops.packed_columns import name_of
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops, is_complex
+from npcompile.backends.cpu.loops.value_ranges import Integer
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, ReadOnly, Scalar, Slice, promoted
+from npcompile.tracer.native.types import Elements, Formula, Items, Known, ReadOnly, Scalar, Slice, promoted
 
 Array = (Elements, Part, Formula)
 AXES = 6  # at most

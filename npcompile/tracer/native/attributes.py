@@ -18,8 +18,8 @@ from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.inlining import inline
-from npcompile.tracer.native.kinds import Bound, Elements, Known, Outside, Scalar
 from npcompile.tracer.native.states import NoProgram
+from npcompile.tracer.native.types import Bound, Elements, Known, Outside, Scalar
 from npcompile.tracer.python.class_attributes import (
     MISSING,
     acts_as,

@@ -15,21 +15,19 @@ from typing import Any, Final, Protocol
 
 from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.loop_unit import GIVEN
 from npcompile.backends.cpu.loops.parallel_loops import Spread
 from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, NoForm, ScalarLoops
-from npcompile.backends.cpu.loops.strips import Strip
-from npcompile.backends.cpu.loops.ways_out import Handed, failed
+from npcompile.backends.cpu.loops.side_exits import Handed, failed
+from npcompile.backends.cpu.loops.speculation import Strip
+from npcompile.backends.cpu.loops.value_ranges import Integer
 from npcompile.tensor_core.source import GLOBALS, Name, Object, Source
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.forward import Forward
-from npcompile.tracer.native import arrays, lending, outside
-from npcompile.tracer.native.counters import counters_of
-from npcompile.tracer.native.kinds import CellOf, Elements, Items, Known, NumberList, Outside, Scalar, Steps, Walk
-from npcompile.tracer.native.ordered import is_ordered
-from npcompile.tracer.native.ranges import Ranges
+from npcompile.tracer.native import arrays, outside, swapped_buffers
+from npcompile.tracer.native.accumulations import is_ordered
+from npcompile.tracer.native.induction_variables import counters_of
 from npcompile.tracer.native.states import (
     Attributes,
     Exit,
@@ -47,6 +45,8 @@ from npcompile.tracer.native.states import (
     shared_objects,
     still_needed,
 )
+from npcompile.tracer.native.types import CellOf, Elements, Items, Known, NumberList, Outside, Scalar, Steps, Walk
+from npcompile.tracer.native.value_ranges import Ranges
 
 MOST_BLOCKS = 200
 TEMPORARY = re.compile(r"t\d+")  # C variables of a block
@@ -299,13 +299,13 @@ class Blocks:
         copies: list[tuple[str, str, str]] = []
         slots = {name: k for k, name in enumerate(self.facts.slots)}
         kept = still_needed(self.state.locals, live | self.own_cells)
-        kept = lending.returned(self, kept, index)
+        kept = swapped_buffers.returned(self, kept, index)
         for name in inside.widened.get(index, ()) if inside is not None else ():
             if isinstance(value := kept.get(name), Scalar) and value.kind == "float":
                 kept[name] = Scalar("f8", value.text)
         there = Placing(self.code, copies).all(State(self.state.stack, kept), {n: slots.get(n, n[1:]) for n in kept})
         owners = {target for target, _, kind in copies if kind == "object"}
-        variables, lending_lines = lending.lend(self, there.locals, index)
+        variables, lending_lines = swapped_buffers.lend(self, there.locals, index)
         owners |= {v.input.made for v in variables.values() if isinstance(v, Elements)}
         state = State(there.stack, variables)
         key = key_of(index, state)

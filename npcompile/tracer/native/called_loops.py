@@ -13,9 +13,9 @@ from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native.blocks import Blocks, Left
-from npcompile.tracer.native.kinds import Elements, Items, Known, Scalar, cells_of
 from npcompile.tracer.native.nested_code import NestedCode
 from npcompile.tracer.native.states import NoProgram, State, is_attribute
+from npcompile.tracer.native.types import Elements, Items, Known, Scalar, cells_of
 
 
 @dataclass(slots=True)

@@ -14,9 +14,9 @@ from npcompile.tensor_core.array import Array
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native.blocks import meaning_of
-from npcompile.tracer.native.kinds import kind_of_number
 from npcompile.tracer.native.meanings import FUNCTIONS, is_known
 from npcompile.tracer.native.states import names_read
+from npcompile.tracer.native.types import kind_of_number
 from npcompile.tracer.values import Lazy
 
 PROPERTIES = ("shape", "size", "ndim")

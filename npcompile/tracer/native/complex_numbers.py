@@ -14,7 +14,7 @@ from npcompile.backends.cpu.loops import complex_numbers as c
 from npcompile.backends.cpu.loops import elementwise
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, is_complex
 from npcompile.backends.cpu.primitives import KNOWN_EXPONENTS
-from npcompile.tracer.native.kinds import Items, Scalar, promoted
+from npcompile.tracer.native.types import Items, Scalar, promoted
 
 LITERAL = re.compile(r"INT64_C\(-?\d+\)|-?0x.*")  # a number that the program knows
 LARGEST_EXPONENT = 708  # cmath.exp computes in another way beyond

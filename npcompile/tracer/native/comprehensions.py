@@ -16,10 +16,10 @@ from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.native import arrays, number_lists
 from npcompile.tracer.native.blocks import Blocks, Left
-from npcompile.tracer.native.kinds import Generator, Items, Known, Nested, Scalar, Shared
 from npcompile.tracer.native.nested_code import NestedCode
 from npcompile.tracer.native.numbers import calculated, compared, number, truth
 from npcompile.tracer.native.states import State
+from npcompile.tracer.native.types import Generator, Items, Known, Nested, Scalar, Shared
 
 GENERATOR = 0x20  # flag of code
 Take = Callable[["Comprehension", Any, Any, Fail], Any]  # (what is known so far, an item) -> what is known then

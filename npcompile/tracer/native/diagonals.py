@@ -8,8 +8,8 @@ from typing import Any
 from npcompile.backends.cpu.array_expressions import Part, Read
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native.arrays import as_index, filled, is_array, kind_of, memory, require_order, statements, tree_of
-from npcompile.tracer.native.kinds import ReadOnly, Scalar
 from npcompile.tracer.native.reductions import reduce
+from npcompile.tracer.native.types import ReadOnly, Scalar
 
 
 def diagonal_part(code: ScalarLoops, x: Any, fail: Fail) -> Part:

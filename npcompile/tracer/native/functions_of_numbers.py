@@ -15,7 +15,6 @@ from npcompile.backends.cpu.array_expressions import has_form
 from npcompile.backends.cpu.loops import elementwise
 from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_complex, is_float
 from npcompile.tensor_core.op import OPS
-from npcompile.tracer.native.kinds import Items, Scalar, promoted
 from npcompile.tracer.native.numbers import (
     COMPARISONS,
     OPERATORS,
@@ -28,6 +27,7 @@ from npcompile.tracer.native.numbers import (
     number,
     truth,
 )
+from npcompile.tracer.native.types import Items, Scalar, promoted
 
 
 def least(sign: str) -> Callable[..., Scalar]:

@@ -17,8 +17,8 @@ from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.native import called_loops, outside
 from npcompile.tracer.native.blocks import Blocks, Left
-from npcompile.tracer.native.kinds import Closure, Known, Outside, cells_of
 from npcompile.tracer.native.states import NoProgram, State, is_attribute
+from npcompile.tracer.native.types import Closure, Known, Outside, cells_of
 
 MOST_RETURNS = 16
 MOST_DEPTH = 8

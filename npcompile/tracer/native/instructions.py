@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from npcompile.backends.cpu.array_expressions import Part
-from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
+from npcompile.backends.cpu.loops.value_ranges import Integer
 from npcompile.tensor_core.guards import Is
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import (
@@ -23,11 +23,16 @@ from npcompile.tracer.native import (
     trip_counts,
     views,
 )
-from npcompile.tracer.native.arms import choose, usual_branch
+from npcompile.tracer.native.accumulations import is_ordered, updated
 from npcompile.tracer.native.blocks import Blocks, Left, Meaning, meaning_of
-from npcompile.tracer.native.choices import extreme, is_of_several_types
+from npcompile.tracer.native.if_conversion import choose, usual_branch
 from npcompile.tracer.native.inlining import inline
-from npcompile.tracer.native.kinds import (
+from npcompile.tracer.native.nested_code import NestedCode
+from npcompile.tracer.native.numbers import OPERATORS, number
+from npcompile.tracer.native.objects import truth_of
+from npcompile.tracer.native.select import extreme, is_of_several_types
+from npcompile.tracer.native.states import number_of_items
+from npcompile.tracer.native.types import (
     Bound,
     Elements,
     Generator,
@@ -49,12 +54,7 @@ from npcompile.tracer.native.kinds import (
     Walk,
     can_inline,
 )
-from npcompile.tracer.native.nested_code import NestedCode
-from npcompile.tracer.native.numbers import OPERATORS, number
-from npcompile.tracer.native.objects import truth_of
-from npcompile.tracer.native.ordered import is_ordered, updated
-from npcompile.tracer.native.ranges import range_of
-from npcompile.tracer.native.states import number_of_items
+from npcompile.tracer.native.value_ranges import range_of
 from npcompile.tracer.python.attributes import is_library
 
 # --- the stack, constants and variables

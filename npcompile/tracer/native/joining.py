@@ -13,10 +13,10 @@ from npcompile.backends.cpu.array_expressions import Part, Read
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native import sequences
 from npcompile.tracer.native.arrays import as_index, is_array, known, memory, require_order, statements, tree_of, view
-from npcompile.tracer.native.kinds import Items, Known, Listed, Scalar
-from npcompile.tracer.native.making import MOST_COUNTED
+from npcompile.tracer.native.creation import MOST_COUNTED
 from npcompile.tracer.native.reductions import axis_of
 from npcompile.tracer.native.tables import positional
+from npcompile.tracer.native.types import Items, Known, Listed, Scalar
 from npcompile.tracer.native.views import EVERYTHING, ravel
 
 MOST_JOINED = 32  # arrays, each of which is copied by a loop of its own

@@ -7,7 +7,7 @@ from typing import Any
 from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.tracer.native import arrays
-from npcompile.tracer.native.kinds import Listed, Scalar
+from npcompile.tracer.native.types import Listed, Scalar
 
 
 def rows_at(code: ScalarLoops, part: Part, key: Listed, fail: Fail) -> list[Part]:

@@ -25,8 +25,11 @@ from npcompile.tracer.beginning import real_cells
 from npcompile.tracer.conditions import Asked, NativeQuestion, conditions
 from npcompile.tracer.native import arrays, outside
 from npcompile.tracer.native.blocks import Blocks
-from npcompile.tracer.native.innermost import write_strip
-from npcompile.tracer.native.kinds import (
+from npcompile.tracer.native.loop_versions import write_strip
+from npcompile.tracer.native.meanings import MOST_COUNTED
+from npcompile.tracer.native.parallel import write_parallel
+from npcompile.tracer.native.states import Exit, State, is_attribute, shared_tuples
+from npcompile.tracer.native.types import (
     CellOf,
     Elements,
     Items,
@@ -41,9 +44,6 @@ from npcompile.tracer.native.kinds import (
     Together,
     Walk,
 )
-from npcompile.tracer.native.meanings import MOST_COUNTED
-from npcompile.tracer.native.parallel import write_parallel
-from npcompile.tracer.native.states import Exit, State, is_attribute, shared_tuples
 from npcompile.tracer.point import Point
 from npcompile.tracer.rebuilding import advance_range, advance_walk, rest_of_range, walked_array
 from npcompile.tracer.resume import Ending

@@ -11,14 +11,14 @@ import numpy as np
 
 from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native import arrays, lists, powers, reductions, selecting, sequences, views
+from npcompile.tracer.native.builtin_reductions import GOING_OVER
 from npcompile.tracer.native.complex_numbers import FUNCTIONS_OF_COMPLEX, MADE_OF_NUMBERS, conjugate, is_complex_number, part_of
+from npcompile.tracer.native.creation import MAKERS, astype, bincount, cumulative, full_like, roll
 from npcompile.tracer.native.diagonals import diag, diagonal, trace, triangle
 from npcompile.tracer.native.functions_of_numbers import FUNCTIONS_OF_NUMBERS, of_numpy
-from npcompile.tracer.native.going_over import GOING_OVER
 from npcompile.tracer.native.joining import JOINING
-from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Listed, Method, Scalar, Slice, Span, Tied
-from npcompile.tracer.native.lengths import cross, inner, norm
-from npcompile.tracer.native.making import MAKERS, astype, bincount, cumulative, full_like, roll
+from npcompile.tracer.native.nonzero import argwhere, flatnonzero, nonzero
+from npcompile.tracer.native.norms import cross, inner, norm
 from npcompile.tracer.native.numbers import (
     COMPARISONS,
     OPERATORS,
@@ -30,11 +30,11 @@ from npcompile.tracer.native.numbers import (
     negated,
     number,
 )
-from npcompile.tracer.native.places import argwhere, flatnonzero, nonzero
 from npcompile.tracer.native.polynomials import polyval
 from npcompile.tracer.native.sorting import median, sort
-from npcompile.tracer.native.spread import average, deviation, nanmean, variance, width, without_nan
+from npcompile.tracer.native.statistics import average, deviation, nanmean, variance, width, without_nan
 from npcompile.tracer.native.tables import positional
+from npcompile.tracer.native.types import Elements, Formula, Items, Known, Listed, Method, Scalar, Slice, Span, Tied
 from npcompile.tracer.values import is_hashable
 
 LARGEST_STEP = 2**61  # of a range: behind its end there is another integer

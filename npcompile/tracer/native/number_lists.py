@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_expressions import Part
-from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.number_lists import NumberList, dtype_of
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_complex
+from npcompile.backends.cpu.loops.value_ranges import Integer
 from npcompile.tracer.bytecode.versions import RUNNING
-from npcompile.tracer.native import arrays, going_over, making
+from npcompile.tracer.native import arrays, builtin_reductions, creation
 from npcompile.tracer.native.blocks import Blocks, NoProgram
-from npcompile.tracer.native.kinds import Items, Known, Listed, Scalar, Slice, Together, Walk
 from npcompile.tracer.native.numbers import as_integer
 from npcompile.tracer.native.states import State, is_object, lists_in, names_read, over_items
+from npcompile.tracer.native.types import Items, Known, Listed, Scalar, Slice, Together, Walk
 
 MOST_AT_ONCE = 4  # lists of one instruction that are in use together
 MOST_REPEATED = 2**40
@@ -250,7 +250,7 @@ def array(code: ScalarLoops, owner: NumberList, arguments: Sequence[Any], keywor
     kinds = [dtype_of(kind) for kind in owner.kinds] or ["f8"]
     if len(set(kinds)) > 1 or owner.is_of_tuples and np.dtype(kinds[0]).itemsize != 8:
         raise NoForm("an array of tuples of several types")
-    kind = making.dtype_of("array", 1, arguments, keywords, kinds[0])
+    kind = creation.dtype_of("array", 1, arguments, keywords, kinds[0])
     if kind not in (kinds[0], "f8"):
         raise NoForm(f"an array of {kind}, of a list of {kinds[0]}")
     n = code.new("int", owner.count)
@@ -273,5 +273,5 @@ def folded(code: ScalarLoops, called: Callable[..., Any], owner: NumberList, fai
     if kind == "bool" or called is sum and kind == "float" and RUNNING.sums_exactly:
         raise NoForm(f"{called.__name__} of such a list")  # sums of Python's numbers are compensated there
     n = code.new("int", owner.count)
-    found = going_over.folded(code, called.__name__, dtype_of(kind), (f"{owner.name}.data", str(owner.size), n), fail)
+    found = builtin_reductions.folded(code, called.__name__, dtype_of(kind), (f"{owner.name}.data", str(owner.size), n), fail)
     return Scalar(kind, found.text) if found.kind != "bool" else found

@@ -10,7 +10,7 @@ from npcompile.backends.cpu.loops import elementwise
 from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_complex, is_float
 from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.native.complex_numbers import as_pythons, power, require_rounding
-from npcompile.tracer.native.kinds import Scalar, promoted
+from npcompile.tracer.native.types import Scalar, promoted
 
 OPERATORS: dict[str, np.ufunc] = {
     "+": np.add,

@@ -13,9 +13,9 @@ from npcompile.tensor_core.source import NONE, Call, Literal
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays, number_lists
 from npcompile.tracer.native.blocks import Blocks, Left
-from npcompile.tracer.native.kinds import Items, Known, NumberList, Outside, Scalar
 from npcompile.tracer.native.meanings import compare
 from npcompile.tracer.native.numbers import truth
+from npcompile.tracer.native.types import Items, Known, NumberList, Outside, Scalar
 
 KNOWN = ("0", "1")  # truth values, as C
 

@@ -13,7 +13,8 @@ from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
 from npcompile.tensor_core.guards import Equals, HasKey, Is, Keeps, Layout, OfDType, OfType, Truth, within
 from npcompile.tensor_core.source import Bound, Literal, Name, Object, Source
 from npcompile.tracer.assumptions import of_function
-from npcompile.tracer.native.kinds import (
+from npcompile.tracer.native.meanings import FUNCTIONS, OF_ARRAYS, OF_COMPLEX, is_known
+from npcompile.tracer.native.types import (
     LONG_LONG,
     CellOf,
     Closure,
@@ -26,7 +27,6 @@ from npcompile.tracer.native.kinds import (
     can_inline,
     kind_of_number,
 )
-from npcompile.tracer.native.meanings import FUNCTIONS, OF_ARRAYS, OF_COMPLEX, is_known
 from npcompile.tracer.python.class_attributes import is_of_python
 
 

@@ -1,6 +1,6 @@
 """Loops whose iterations are independent, written a second time as functions that threads run chunks of.
 
-What a variable holds must not come from the iteration before, nor may what an array holds (`backends/cpu/loops/accesses.py`).
+What a variable holds must not come from the iteration before, nor may what an array holds (`backends/cpu/loops/dependence.py`).
 All that has no form there, or leaves the program, only ends the chunk.
 """
 
@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.cpu.array_expressions import Part
-from npcompile.backends.cpu.loops.accesses import MADE_BEFORE, Accesses, Inner, Origin, index_of
-from npcompile.backends.cpu.loops.integers import Integer
-from npcompile.backends.cpu.loops.noted_errors import IN_CHUNK, with_fewer_looks
-from npcompile.backends.cpu.loops.packed_columns import helper, name_of
+from npcompile.backends.cpu.loops.column_packing import helper, name_of
+from npcompile.backends.cpu.loops.dependence import MADE_BEFORE, Accesses, Inner, Origin, index_of
+from npcompile.backends.cpu.loops.fp_status import IN_CHUNK, with_fewer_looks
 from npcompile.backends.cpu.loops.parallel_loops import Spread, Sum, is_whole
 from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.value_ranges import Integer
 from npcompile.tracer.bytecode.analysis import loop_region
+from npcompile.tracer.native.accumulations import Ordered, are_ordered, site
 from npcompile.tracer.native.blocks import Blocks
-from npcompile.tracer.native.innermost import staying, ways
-from npcompile.tracer.native.kinds import Items, Outside, Scalar, Steps, Together, Walk
-from npcompile.tracer.native.ordered import Ordered, are_ordered, site
+from npcompile.tracer.native.loop_versions import staying, ways
 from npcompile.tracer.native.states import NoProgram, State, has_known_steps, key_of
 from npcompile.tracer.native.trip_counts import are_few
+from npcompile.tracer.native.types import Items, Outside, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.variables import Variables, set_always
 
 CALLED = re.compile(r"\brt->(\w+)")

@@ -6,7 +6,7 @@ from typing import Any
 
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.tracer.native.arrays import is_array, memory, statements
-from npcompile.tracer.native.kinds import Scalar
+from npcompile.tracer.native.types import Scalar
 
 
 def polyval(code: ScalarLoops, coefficients: Any, x: Any, fail: Fail) -> Scalar:

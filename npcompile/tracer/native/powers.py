@@ -9,7 +9,7 @@ import numpy as np
 from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import applied, integer_text, is_array, is_dense, kind_of, known, promoted, tree_of
-from npcompile.tracer.native.kinds import Formula, Scalar
+from npcompile.tracer.native.types import Formula, Scalar
 
 HALF = (0.5).hex()
 

@@ -23,7 +23,7 @@ from npcompile.tracer.native.arrays import (
     statements,
     tree_of,
 )
-from npcompile.tracer.native.kinds import Formula, Items, Known, Scalar
+from npcompile.tracer.native.types import Formula, Items, Known, Scalar
 
 EXTREMES = ("max", "min")  # of two zeros NumPy takes that which its vectors and their order decide
 

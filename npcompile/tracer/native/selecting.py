@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_expressions import Part, is_flat
-from npcompile.backends.cpu.loops.nests import known_product, require_shallow
+from npcompile.backends.cpu.loops.loop_nest import known_product, require_shallow
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.selections import COUNT, FILL, SELECT, SPREAD, text_of
 from npcompile.tracer.native.arrays import copied, is_array, kind_of, memory, part_of, statements
-from npcompile.tracer.native.kinds import Formula, Scalar
+from npcompile.tracer.native.types import Formula, Scalar
 
 
 def helper(code: ScalarLoops, form: str, dtype: np.dtype) -> None:

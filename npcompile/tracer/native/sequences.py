@@ -11,8 +11,8 @@ import numpy as np
 from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native.arrays import filled
-from npcompile.tracer.native.kinds import Elements, Items, Listed, Scalar
-from npcompile.tracer.native.making import DEFAULT_KINDS, dtype_of
+from npcompile.tracer.native.creation import DEFAULT_KINDS, dtype_of
+from npcompile.tracer.native.types import Elements, Items, Listed, Scalar
 
 MOST_NUMBERS = 64  # of an array, each of which is a statement in C
 

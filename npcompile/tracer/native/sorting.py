@@ -8,7 +8,7 @@ from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.sorts import text_of
 from npcompile.tracer.native.arrays import memory, statements
-from npcompile.tracer.native.kinds import Scalar
+from npcompile.tracer.native.types import Scalar
 
 
 def sort(code: ScalarLoops, x: Any, fail: Fail) -> Part:

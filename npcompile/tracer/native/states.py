@@ -13,7 +13,8 @@ from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
 from npcompile.tensor_core.source import Name, Source
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays
-from npcompile.tracer.native.kinds import (
+from npcompile.tracer.native.accumulations import Ordered
+from npcompile.tracer.native.types import (
     Bound,
     Closure,
     Elements,
@@ -35,7 +36,6 @@ from npcompile.tracer.native.kinds import (
     Together,
     Walk,
 )
-from npcompile.tracer.native.ordered import Ordered
 
 
 class NoProgram(NoForm):

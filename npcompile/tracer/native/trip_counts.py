@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npcompile.backends.cpu.loops.scalar_loops import LITERAL
 from npcompile.tracer.native.blocks import Blocks
-from npcompile.tracer.native.kinds import Span
+from npcompile.tracer.native.types import Span
 
 FEW = 1000  # iterations of a nest, of about a nanosecond
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_expressions import Apply, Part, Read
-from npcompile.backends.cpu.loops.nests import dense_strides, known_product
+from npcompile.backends.cpu.loops.loop_nest import dense_strides, known_product
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, is_float
 from npcompile.tensor_core.guards import Guard, OfDType
 from npcompile.tensor_core.source import Source
@@ -28,8 +28,8 @@ from npcompile.tracer.native.arrays import (
     tree_of,
     view,
 )
-from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Scalar, Slice
 from npcompile.tracer.native.reductions import axis_of, reduce
+from npcompile.tracer.native.types import Elements, Formula, Items, Known, Scalar, Slice
 
 EVERYTHING = Slice(None, None, None)
 IS_VIEW = f"""\

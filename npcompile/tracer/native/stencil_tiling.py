@@ -12,14 +12,14 @@ from typing import Any
 
 from npcompile.backends.cpu.array_expressions import Held, Part, Read, Rolled, Tree, parts_of
 from npcompile.backends.cpu.elements import ArrayInput
+from npcompile.backends.cpu.loops.loop_nest import dense_strides, known_product
 from npcompile.backends.cpu.loops.nest_statements import WORD, Carried, Set, Sizes, Write, key_of, types_of
-from npcompile.backends.cpu.loops.nests import dense_strides, known_product
 from npcompile.backends.cpu.loops.scalar_loops import PURE, NoForm
-from npcompile.backends.cpu.loops.time_loops import HELPERS, Places, Plan, TimeLoop
+from npcompile.backends.cpu.loops.stencil_tiling import HELPERS, Places, Plan, TimeLoop
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import Blocks
-from npcompile.tracer.native.kinds import Elements, Formula
-from npcompile.tracer.native.pointwise import Pointwise, PointwiseLoop, resized_part, write_as
+from npcompile.tracer.native.row_tiling import Pointwise, PointwiseLoop, resized_part, write_as
+from npcompile.tracer.native.types import Elements, Formula
 
 DEFINITION = re.compile(r"const (\S+) (t\d+) = (.*);")
 START = re.compile(r"npc_bound\((\d+), (\w+), 0, \2\)")  # of a slice: this number, where the axis is so long

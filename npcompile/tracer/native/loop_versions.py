@@ -7,18 +7,18 @@ from functools import cache
 from typing import Any
 
 from npcompile.backends.cpu.loops import strip_functions
-from npcompile.backends.cpu.loops.bands import Band, NoBand
-from npcompile.backends.cpu.loops.lane_bands import LaneBand
-from npcompile.backends.cpu.loops.lane_nests import LANE_NEST_HELPERS, LaneNest
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
+from npcompile.backends.cpu.loops.speculation import NoNest, Strip, Way
 from npcompile.backends.cpu.loops.strip_elements import Outer
-from npcompile.backends.cpu.loops.strips import NoNest, Strip, Way
+from npcompile.backends.cpu.loops.vector_wavefront import LaneBand
+from npcompile.backends.cpu.loops.vectorize_outer import LANE_NEST_HELPERS, LaneNest
+from npcompile.backends.cpu.loops.wavefront import Band, NoBand
 from npcompile.tracer.bytecode.analysis import loop_region
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.native import outside, pointwise, time_loops, widening
+from npcompile.tracer.native import outside, row_tiling, stencil_tiling, type_joins
 from npcompile.tracer.native.blocks import Blocks, Inside, NotChosen
-from npcompile.tracer.native.kinds import Items, Known, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.states import has_known_steps, key_of, names_set, number_of_items
+from npcompile.tracer.native.types import Items, Known, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.variables import Variables, read_first
 
 SAME = (range, len, min, max, int)  # functions of numbers
@@ -33,7 +33,7 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     if b.apart is not None and index == b.apart.header and not b.apart.spread.counter.is_range:
         return  # a strip would go on behind the chunk
     is_own = b.apart is None and index not in b.parallel and not inner
-    if is_own and (pointwise.write(b, index, region) or time_loops.write(b, index, region, label)):
+    if is_own and (row_tiling.write(b, index, region) or stencil_tiling.write(b, index, region, label)):
         return
     iterator = b.state.stack[-1] if b.program.instructions[index].traits.flow == "next" else None
     if iterator is not None and not (isinstance(iterator, Steps | Walk | Together) and has_known_steps(iterator)):
@@ -132,7 +132,7 @@ def with_choices(b: Blocks, index: int, region: frozenset[int], iterator: Any, l
             inside.once = Variables.of(b.facts, index, region).once - read_first(b.facts, index, region)
         try:
             body = written(b, inside)
-            found = widening.widened(inside, body, b.facts, b.loops)
+            found = type_joins.widened(inside, body, b.facts, b.loops)
             if not found:
                 return inside, body
             widened = widened | found

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.loops.nests import known_product
+from npcompile.backends.cpu.loops.loop_nest import known_product
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import (
     Formula,
@@ -20,9 +20,9 @@ from npcompile.tracer.native.arrays import (
     tree_of,
     where,
 )
-from npcompile.tracer.native.kinds import Items, Known, Scalar
-from npcompile.tracer.native.lengths import root
+from npcompile.tracer.native.norms import root
 from npcompile.tracer.native.reductions import axis_of, reduce
+from npcompile.tracer.native.types import Items, Known, Scalar
 from npcompile.tracer.native.views import EVERYTHING, reduced, view, with_axes
 
 Axis = dict[str, Any]  # the keyword, or nothing

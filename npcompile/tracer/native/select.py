@@ -13,9 +13,9 @@ from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import outside
 from npcompile.tracer.native.blocks import Blocks
-from npcompile.tracer.native.kinds import Elements, Known, Scalar
 from npcompile.tracer.native.meanings import is_known
 from npcompile.tracer.native.numbers import compared, truth
+from npcompile.tracer.native.types import Elements, Known, Scalar
 
 SIGNS: dict[Any, str] = {min: "<", max: ">"}
 ALIKE = {"float": "f8", "f8": "f8", "int": "i8", "i8": "i8"}  # kinds -> that of the arrays in which they are the same

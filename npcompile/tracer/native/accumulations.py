@@ -12,7 +12,7 @@ from typing import Any
 from npcompile.backends.cpu.loops.parallel_loops import Site, Sum
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.tracer.bytecode.analysis import CodeFacts
-from npcompile.tracer.native.kinds import Scalar
+from npcompile.tracer.native.types import Scalar
 
 Meaning = Callable[[ScalarLoops, Sequence[Any], Fail], Any]
 

@@ -28,8 +28,8 @@ from npcompile.tracer.native.arrays import (
     statements,
     tree_of,
 )
-from npcompile.tracer.native.kinds import Formula, Known, Scalar
 from npcompile.tracer.native.reductions import axis_of
+from npcompile.tracer.native.types import Formula, Known, Scalar
 
 DEFAULT_KINDS = {"int": np.dtype(int).str[1:], "float": "f8", "bool": "b1"}
 MOST_COUNTED = 2**40  # elements: NumPy has an error of its own for arrays that no memory holds

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, ArrayInput
-from npcompile.backends.cpu.loops.integers import SMALL, Integer, constant, summed
 from npcompile.backends.cpu.loops.strip_elements import Group, Load, Outer, Place, Store
+from npcompile.backends.cpu.loops.value_ranges import SMALL, Integer, constant, summed
 
 LENGTH = 1024  # iterations of a strip times elements that each stores
 LONGEST = 4096  # of one that stores nothing

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from npcompile.backends.cpu.c_templates import filled
 from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.loops.strips import size_of
+from npcompile.backends.cpu.loops.speculation import size_of
 
 BLOCK = 64  # rows whose lines stay in the first cache while all columns take their elements
 GRAIN = 50_000  # elements that are worth waking a thread

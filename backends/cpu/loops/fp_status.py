@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Set
 
-from npcompile.backends.cpu.loops.ways_out import GOTO
+from npcompile.backends.cpu.loops.side_exits import GOTO
 
 FORGET = "npc_forget();"  # before a statement that may note errors
 IS_NEW = " /* of what is new */"

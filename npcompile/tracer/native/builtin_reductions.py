@@ -8,7 +8,7 @@ from typing import Any
 from npcompile.backends.cpu.c_templates import filled
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native.arrays import memory, statements
-from npcompile.tracer.native.kinds import Scalar
+from npcompile.tracer.native.types import Scalar
 
 # 1 where Python has to do it: there is nothing to begin with, or something is reported.
 TEXT = r"""

@@ -1,4 +1,4 @@
-"""Loops of `pointwise_loops.py` in which an element needs nothing but itself: all iterations in registers, some lanes at a time.
+"""Loops of `row_tiling.py` in which an element needs nothing but itself: all iterations in registers, some lanes at a time.
 
 Where iterations read rows that lie elsewhere each time, these are long pieces of memory: as many lanes as a block has rows are in
 the cache, and an iteration goes over them. There, and where functions are called, truth values are as wide as the narrowest
@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from npcompile.backends.cpu.array_expressions import Apply, Part, Tree, may_note, parts_of
-from npcompile.backends.cpu.loops.column_lanes import ColumnNumbers, numbered
 from npcompile.backends.cpu.loops.nest_statements import WORD, Group, Here, Loop, Row, Set, Write, held_in, key_of
+from npcompile.backends.cpu.loops.vectorize_columns import ColumnNumbers, numbered
 from npcompile.backends.cpu.primitives import c_type
 
 MOST_BYTES = 1280  # of all arrays in registers

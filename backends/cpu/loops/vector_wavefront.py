@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from npcompile.backends.cpu.c_squares import square_text
 from npcompile.backends.cpu.elements import C_OF_KIND
-from npcompile.backends.cpu.loops.bands import Band, NoBand
 from npcompile.backends.cpu.loops.strip_elements import Load, Store
+from npcompile.backends.cpu.loops.wavefront import Band, NoBand
 
 LANES = 8  # as many numbers of 64 bits as fill the widest vectors: the sides of a square that is turned over
 

@@ -11,8 +11,8 @@ import numpy as np
 from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import converted, elementwise, is_array, kind_of, memory, product, statements, tree_of
-from npcompile.tracer.native.kinds import Known, Scalar
 from npcompile.tracer.native.reductions import reduce
+from npcompile.tracer.native.types import Known, Scalar
 from npcompile.tracer.native.views import ravel
 
 

@@ -15,8 +15,8 @@ from npcompile.tensor_core.source import Name
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.native import arrays
-from npcompile.tracer.native.kinds import Elements
 from npcompile.tracer.native.states import names_set, over_items
+from npcompile.tracer.native.types import Elements
 
 
 class Lender(Protocol):

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from npcompile.backends.cpu.array_expressions import Apply, Part, Read, Tree, flat, has_one_rank, is_flat, may_note, parts_of
-from npcompile.backends.cpu.loops import lane_loops
-from npcompile.backends.cpu.loops.column_lanes import widened
+from npcompile.backends.cpu.loops import vectorize_registers
+from npcompile.backends.cpu.loops.loop_nest import dense_strides, known_product
 from npcompile.backends.cpu.loops.nest_statements import (
     WORD,
     Group,
@@ -26,8 +26,8 @@ from npcompile.backends.cpu.loops.nest_statements import (
     held_in,
     key_of,
 )
-from npcompile.backends.cpu.loops.nests import dense_strides, known_product
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
+from npcompile.backends.cpu.loops.vectorize_columns import widened
 
 BLOCK = 512  # elements of an array that a block has, about
 FEWEST = 2  # iterations
@@ -95,7 +95,7 @@ def in_lanes(loop: Loop, constants: Iterable[str]) -> Loop:
     """The loop by elements where these need no others, else by rows."""
     by_elements = as_one_row(widened(loop))
     groups = grouped(by_elements.statements)
-    if len(groups) == 1 and lane_loops.has_lanes(by_elements, groups[0], constants):
+    if len(groups) == 1 and vectorize_registers.has_lanes(by_elements, groups[0], constants):
         return by_elements
     return as_one_row(loop)
 
@@ -103,8 +103,8 @@ def in_lanes(loop: Loop, constants: Iterable[str]) -> Loop:
 def body_of(loop: Loop, constants: Iterable[str]) -> tuple[list[str], list[str], tuple[int, int]]:
     """(what is done to a block of rows, lines that get memory for it, how many rows are written only where all went well)"""
     groups = grouped(loop.statements)
-    if len(groups) == 1 and lane_loops.has_lanes(loop, groups[0], constants):
-        lines, lanes = lane_loops.lines(loop, groups[0], constants)
+    if len(groups) == 1 and vectorize_registers.has_lanes(loop, groups[0], constants):
+        lines, lanes = vectorize_registers.lines(loop, groups[0], constants)
         return ["if (c->kept) {", *keeping(loop), "}", *lines], [], lanes
     return *Body(loop).lines(), (0, 0)
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_expressions import Part, Read
-from npcompile.backends.cpu.loops.accesses import OWN
+from npcompile.backends.cpu.loops.dependence import OWN
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.nonzero import HELPERS, text_of
 from npcompile.tracer.native.arrays import is_array, memory, statements
-from npcompile.tracer.native.kinds import Items
+from npcompile.tracer.native.types import Items
 
 
 def nonzero(code: ScalarLoops, x: Any, fail: Fail) -> Items:

@@ -17,9 +17,9 @@ from itertools import product
 from typing import ClassVar
 
 from npcompile.backends.cpu.elements import C_OF_KIND
+from npcompile.backends.cpu.loops.speculation import WORD, Strip, Way, c_of, size_of
 from npcompile.backends.cpu.loops.strip_elements import Load, Outer, Store
 from npcompile.backends.cpu.loops.strip_functions import LONGEST_PAUSE
-from npcompile.backends.cpu.loops.strips import WORD, Strip, Way, c_of, size_of
 
 ROWS = 4  # of a band: more chains than these are no longer what takes the time
 FEWEST = 16  # steps in which all rows take part that are worth it

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.loops.integers import Integer
+from npcompile.backends.cpu.loops.value_ranges import Integer
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from npcompile.backends.cpu.array_expressions import (
     may_note,
     parts_of,
 )
+from npcompile.backends.cpu.loops.loop_nest import dense_strides, known_product
 from npcompile.backends.cpu.loops.nest_statements import (
     WORD,
     Carried,
@@ -43,8 +44,7 @@ from npcompile.backends.cpu.loops.nest_statements import (
     held_in,
     key_of,
 )
-from npcompile.backends.cpu.loops.nests import dense_strides, known_product
-from npcompile.backends.cpu.loops.pointwise_loops import FEWEST, LONGEST_PAUSE, MOST, PARALLEL_FROM, bytes_of_rows, operations
+from npcompile.backends.cpu.loops.row_tiling import FEWEST, LONGEST_PAUSE, MOST, PARALLEL_FROM, bytes_of_rows, operations
 from npcompile.backends.cpu.primitives import c_type
 
 Access = tuple[str, object]  # the memory's root or the array that the loop made; None where it is read element by element

@@ -16,17 +16,17 @@ import numpy as np
 
 from npcompile.backends.cpu.array_expressions import Apply, Held, Number, Part, Tree, may_fail, parts_of, with_parts
 from npcompile.backends.cpu.elements import ArrayInput
+from npcompile.backends.cpu.loops.loop_nest import known_product
 from npcompile.backends.cpu.loops.nest_statements import Carried, Chosen, Loop, Set, Sizes, Statement, Write, held_in, types_of
-from npcompile.backends.cpu.loops.nests import known_product
-from npcompile.backends.cpu.loops.pointwise_loops import FEWEST, written
+from npcompile.backends.cpu.loops.row_tiling import FEWEST, written
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.registry import STATE, ErrorStates
 from npcompile.tensor_core.source import Call
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import Blocks, Left
 from npcompile.tracer.native.instructions import advance, next_item
-from npcompile.tracer.native.kinds import Elements, Formula, Scalar, Slice, Steps, Walk
 from npcompile.tracer.native.states import NoProgram, State, has_known_steps, number_of_items
+from npcompile.tracer.native.types import Elements, Formula, Scalar, Slice, Steps, Walk
 
 MOST_STATEMENTS = 100
 CONVERTED = re.compile(r"^const \S+ (t\d+) = ((?:\(\w+\))+INT64_C\(-?\d+\));$")  # a number that the program knows

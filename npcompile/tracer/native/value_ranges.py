@@ -1,9 +1,9 @@
 """Between which integers a function's variables are, at each of its instructions.
 
 Values are followed through the bytecode, from where a native program begins, before it is written: by the rules for integers
-(`backends/cpu/loops/integers.py`), what branches say, and what `range` and `len` give. Bounds hold for integers of Python that
+(`backends/cpu/loops/value_ranges.py`), what branches say, and what `range` and `len` give. Bounds hold for integers of Python that
 fit 64 bits: with others the program leaves. Where integers come from sizes of arrays, and arrays are made of such sizes, bounds
-are sums of these too (`linear.py`), which say of indices that they are within.
+are sums of these too (`affine.py`), which say of indices that they are within.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.loops.integers import RULES, Integer
+from npcompile.backends.cpu.loops.value_ranges import RULES, Integer
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
-from npcompile.tracer.native import linear
-from npcompile.tracer.native.kinds import Elements, Outside, Scalar, Steps
-from npcompile.tracer.native.linear import Linear, Sums
+from npcompile.tracer.native import affine
+from npcompile.tracer.native.affine import Linear, Sums
 from npcompile.tracer.native.numbers import OPERATORS
 from npcompile.tracer.native.states import names_set
+from npcompile.tracer.native.types import Elements, Outside, Scalar, Steps
 
 LEAST, MOST = -(2**63), 2**63 - 1
 LONGEST = 2**62  # no range that native programs go over has items beyond
@@ -66,11 +66,11 @@ class Value:
 
     def between(self, above: Sequence[Linear], below: Sequence[Linear]) -> Value:
         """The integer, of which it is known that it is no less and no more than these sums."""
-        least = max([self.least, *(x for a in above if (x := linear.least_of(a)) is not None)])
-        most = min([self.most, *(x for a in below if (x := linear.most_of(a)) is not None)])
+        least = max([self.least, *(x for a in above if (x := affine.least_of(a)) is not None)])
+        most = min([self.most, *(x for a in below if (x := affine.most_of(a)) is not None)])
         if least > most:  # control does not come there
             return self
-        lower, upper = linear.kept([*self.above, *above], -1), linear.kept([*self.below, *below], 1)
+        lower, upper = affine.kept([*self.above, *above], -1), affine.kept([*self.below, *below], 1)
         return replace(self, least=least, most=most, above=lower, below=upper)
 
 
@@ -103,8 +103,8 @@ def joined(one: Value, other: Value) -> Value:
         one.name if one.name == other.name else "",
         items,
         base=one.base if one.base == other.base else None,
-        below=linear.in_both(one.uppers, other.uppers, 1),
-        above=linear.in_both(one.lowers, other.lowers, -1),
+        below=affine.in_both(one.uppers, other.uppers, 1),
+        above=affine.in_both(one.lowers, other.lowers, -1),
         sizes=one.sizes if one.sizes == other.sizes else None,
         items=parts,
     )
@@ -115,7 +115,7 @@ def widened(old: Value, new: Value) -> Value:
     least = new.least if new.least >= old.least else next(x for x in DOWN if x <= new.least)
     most = new.most if new.most <= old.most else next(x for x in UP if x >= new.most)
     items = widened(old.goes_over, new.goes_over) if old.goes_over and new.goes_over else new.goes_over
-    below, above = linear.widened(old.below, new.below, 1), linear.widened(old.above, new.above, -1)
+    below, above = affine.widened(old.below, new.below, 1), affine.widened(old.above, new.above, -1)
     return replace(new, least=least, most=most, goes_over=items, below=below, above=above)
 
 
@@ -130,14 +130,14 @@ def at_entry(value: Any, name: str = "") -> Value:
     elif isinstance(example, np.ndarray) and type(example) is np.ndarray:
         rank, itemsize = example.ndim, max(example.itemsize, 1)
     if name and rank:
-        return Value(most=MOST // itemsize, sizes=tuple(linear.size(name, axis) for axis in range(rank)))
+        return Value(most=MOST // itemsize, sizes=tuple(affine.size(name, axis) for axis in range(rank)))
     is_int = value.kind == "int" if isinstance(value, Scalar) else type(example) is int
-    return equal(linear.given(name)) if is_int and name else Value(is_int=is_int)
+    return equal(affine.given(name)) if is_int and name else Value(is_int=is_int)
 
 
 def equal(known: Linear, most: int = MOST) -> Value:
     """An integer that is a sum."""
-    both = linear.kept([known], 1)
+    both = affine.kept([known], 1)
     return Value(LEAST, most, True, below=both, above=both).between([known], [known])
 
 
@@ -342,8 +342,8 @@ class Ranges:
 
 
 def is_within(key: Value, size: Linear) -> bool:
-    last = linear.added(size, Linear((), 1), -1)
-    return key.is_int and key.least >= 0 and any(linear.is_at_most(most, last) for most in key.uppers)
+    last = affine.added(size, Linear((), 1), -1)
+    return key.is_int and key.least >= 0 and any(affine.is_at_most(most, last) for most in key.uppers)
 
 
 def array_of(maker: str, arguments: tuple[Value, ...], keywords: tuple[str, ...]) -> Value:
@@ -366,23 +366,23 @@ def related(operation: str, result: Value, a: Value, b: Value) -> Value:
         case "floor_divide" | "multiply" | "remainder" if not (a.below or a.above or b.below or b.above):
             pass  # the rules for bounds say it all
         case "add":
-            below = [linear.added(x, y) for x in a.uppers for y in b.uppers]
-            above = [linear.added(x, y) for x in a.lowers for y in b.lowers]
+            below = [affine.added(x, y) for x in a.uppers for y in b.uppers]
+            above = [affine.added(x, y) for x in a.lowers for y in b.lowers]
             of, other = (a, b) if a.base is not None else (b, a)
             base = (of.base[0], of.base[1] + other.least) if of.base is not None and other.least == other.most else None
         case "subtract":
-            below = [linear.added(x, y, -1) for x in a.uppers for y in b.lowers]
-            above = [linear.added(x, y, -1) for x in a.lowers for y in b.uppers]
+            below = [affine.added(x, y, -1) for x in a.uppers for y in b.lowers]
+            above = [affine.added(x, y, -1) for x in a.lowers for y in b.uppers]
             base = (a.base[0], a.base[1] - b.least) if a.base is not None and b.least == b.most else None
         case "multiply" if b.least == b.most > 0 or a.least == a.most > 0:
             many, by = (a, b.least) if b.least == b.most > 0 else (b, a.least)
-            below, above = [linear.scaled(x, by) for x in many.uppers], [linear.scaled(x, by) for x in many.lowers]
+            below, above = [affine.scaled(x, by) for x in many.uppers], [affine.scaled(x, by) for x in many.lowers]
         case "floor_divide" if b.least == b.most > 0:
-            below = [found for x in a.uppers if (found := linear.divided(x, b.least)) is not None]
-            above = [found for x in a.lowers if (found := linear.divided(x, b.least)) is not None]
+            below = [found for x in a.uppers if (found := affine.divided(x, b.least)) is not None]
+            above = [found for x in a.lowers if (found := affine.divided(x, b.least)) is not None]
             below += a.uppers if a.least >= 0 else []
         case "remainder" if b.least >= 0:
-            below = [linear.added(x, Linear((), 1), -1) for x in b.uppers]
+            below = [affine.added(x, Linear((), 1), -1) for x in b.uppers]
             below += a.uppers if a.least >= 0 else []
     return replace(result, base=base).between(above, below)
 
@@ -432,10 +432,10 @@ def items_of(values: tuple[Value, ...]) -> Value:
     above, below = list[Linear](), list[Linear]()
     if len(ends) < 3 or ends[2].least > 0:
         least, most = max(least, start.least), min(most, stop.most - 1)
-        above, below = start.lowers, [linear.added(x, Linear((), 1), -1) for x in stop.uppers]
+        above, below = start.lowers, [affine.added(x, Linear((), 1), -1) for x in stop.uppers]
     elif ends[2].most < 0:
         least, most = max(least, stop.least + 1), min(most, start.most)
-        above, below = [linear.added(x, Linear((), 1)) for x in stop.lowers], start.uppers
+        above, below = [affine.added(x, Linear((), 1)) for x in stop.lowers], start.uppers
     return Value(least, max(most, least), True).between(above, below)
 
 
@@ -475,9 +475,9 @@ def sums_beside(other: Value, sign: str, more: int) -> tuple[list[Linear], list[
     """No less and no more than what an integer is that is so related to the other when `more` is added to it."""
     above, below = list[Linear](), list[Linear]()
     if sign in (">", ">=", "=="):
-        above = [linear.added(x, Linear((), (sign == ">") - more)) for x in other.lowers]
+        above = [affine.added(x, Linear((), (sign == ">") - more)) for x in other.lowers]
     if sign in ("<", "<=", "=="):
-        below = [linear.added(x, Linear((), -(sign == "<") - more)) for x in other.uppers]
+        below = [affine.added(x, Linear((), -(sign == "<") - more)) for x in other.uppers]
     return above, below
 
 

@@ -5,7 +5,7 @@ They do not become as large as 64 bits allow, as that would take years: what is 
 
 from __future__ import annotations
 
-from npcompile.backends.cpu.loops.integers import Integer
+from npcompile.backends.cpu.loops.value_ranges import Integer
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native.states import names_set

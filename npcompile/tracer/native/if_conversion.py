@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
-from npcompile.backends.cpu.loops.strips import WORD
+from npcompile.backends.cpu.loops.speculation import WORD
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import meanings, outside
 from npcompile.tracer.native.blocks import Blocks, Left, NotChosen
-from npcompile.tracer.native.choices import ALIKE
-from npcompile.tracer.native.kinds import Elements, Items, Known, Scalar
+from npcompile.tracer.native.select import ALIKE
 from npcompile.tracer.native.states import NoProgram, State, names_read, names_set, objects_in, shared_tuples
+from npcompile.tracer.native.types import Elements, Items, Known, Scalar
 
 MOST = 40  # instructions of an arm
 CHEAP = frozenset({"+", "-", "*", "&", "|", "^", "+=", "-=", "*=", "&=", "|=", "^="})

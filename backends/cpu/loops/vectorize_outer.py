@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from npcompile.backends.cpu.elements import C_OF_KIND
-from npcompile.backends.cpu.loops.bands import NoBand
-from npcompile.backends.cpu.loops.lane_bands import DEFINITION, LANE_HELPERS, MASK, A, Lanes, vector_of
-from npcompile.backends.cpu.loops.packed_columns import name_of
+from npcompile.backends.cpu.loops.column_packing import name_of
+from npcompile.backends.cpu.loops.speculation import WORD, Strip
 from npcompile.backends.cpu.loops.strip_elements import Store
 from npcompile.backends.cpu.loops.strip_functions import MOST_TURNS
-from npcompile.backends.cpu.loops.strips import WORD, Strip
+from npcompile.backends.cpu.loops.vector_wavefront import DEFINITION, LANE_HELPERS, MASK, A, Lanes, vector_of
+from npcompile.backends.cpu.loops.wavefront import NoBand
 
 LANE_NEST_HELPERS = (
     LANE_HELPERS
