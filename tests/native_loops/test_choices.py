@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.covering import pairs
 from tests.native_loops.test_native_loops import agrees
 
 rng = np.random.default_rng(11)
@@ -67,16 +68,13 @@ def true_or_more(x, out):
 VALUES = [rng.standard_normal(40), np.r_[0.0, np.nan, -0.0, rng.standard_normal(20), np.nan, 1.0, 0.5, np.inf, -np.inf]]
 
 
-@pytest.mark.parametrize("out", [np.float64, np.float32], ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("x", VALUES, ids=["finite", "special"])
-@pytest.mark.parametrize(
-    "function",
-    [clamped, clamped_rows, first_of_equals, rounds_of_a_sum, ends_at_the_first_of_python, true_or_more],
-    ids=lambda f: f.__name__,
-)
-def test_extremes_of_several_types(function, x, out):
-    agrees(function, x, np.zeros(x.size, out))
-    agrees(function, x.astype(np.float32), np.zeros(x.size, out))
+PROGRAMS = (clamped, clamped_rows, first_of_equals, rounds_of_a_sum, ends_at_the_first_of_python, true_or_more)
+
+
+@pytest.mark.parametrize("function, dtype, out", pairs(PROGRAMS, ["f8", "f4"], ["f8", "f4"]))
+def test_extremes_of_several_types(function, dtype, out):
+    for x in VALUES:
+        agrees(function, x.astype(dtype), np.zeros(x.size, out))
 
 
 def test_places_between_bounds():

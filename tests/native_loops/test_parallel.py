@@ -546,7 +546,7 @@ def test_interrupted():
 
 
 def test_random_programs():
-    check_examples(draw_program, check_on_threads, "cpu", 5)
+    check_examples(draw_program, check_on_threads, "cpu", 3)
 
 
 def neighbours(cells, out):

@@ -248,4 +248,4 @@ def test_interrupts(size):
 
 
 def test_random_programs():
-    check_examples(draw_program, check_on_threads, "cpu", 5)
+    check_examples(draw_program, check_on_threads, "cpu", 3)
