@@ -26,7 +26,7 @@ def compile_measured(
     """A program for a graph in which `measured` nodes have sizes that data decides, from programs for what lies between.
 
     It takes the graph's inputs and symbols, and returns the sizes after the outputs: those that are `needed`, by default all.
-    Others may be its `counted`: the least of these comes behind the outputs, and is less than LEAST where it is as if nothing had
+    Others may be its `counted`: the least of these comes after the outputs, and is less than LEAST where it is as if nothing had
     been computed. Writes are made last.
     """
     graph = without_compaction(graph)

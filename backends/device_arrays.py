@@ -49,7 +49,7 @@ def array_types() -> Mapping[type, ArrayKind]:
 
 
 def bounds(x: Any, kind: ArrayKind) -> tuple[int, int]:
-    """Addresses of the first byte of the memory that an array sees, and behind the last."""
+    """Addresses of the first byte of the memory that an array sees, and after the last."""
     low = high = kind.address(x)
     if not x.size:
         return low, low

@@ -94,7 +94,7 @@ class CompiledGraph:
     generated: str = ""  # the program, in C or Python
     kernels: tuple[str, ...] = ()  # their names, as a profiler shows them
     seconds: dict[str, float] = field(default_factory=dict)  # per phase: schedule, print, compile, load
-    counted: frozenset[str] = frozenset()  # sizes that data decides, of which it gives the least alone, behind the outputs
+    counted: frozenset[str] = frozenset()  # sizes that data decides, of which it gives the least alone, after the outputs
     item: Callable[..., Any] | None = None  # `call` that gives the only output itself: a tuple takes as long as a small kernel
     passes: tuple[Pass, ...] = ()
 

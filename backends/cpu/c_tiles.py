@@ -1,6 +1,6 @@
 """Tiles printed as C: a task is a slice of the axis, which goes tile by tile through all parts and leaves partial results.
 
-A slice's results are a struct of those that are one number each, and behind it an array for every accumulator of columns.
+A slice's results are a struct of those that are one number each, and after it an array for every accumulator of columns.
 """
 
 from __future__ import annotations

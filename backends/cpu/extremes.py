@@ -82,7 +82,7 @@ static __attribute__((noinline, cold)) {T} npc_zero_{name}_{K}(const {T}* x, int
 }}
 static inline {T} npc_{name}_{K}(const {T}* x, int64_t n) {{
   const {T} r = npc_any_{name}_{K}(x, n);
-  return SELDOM(r == 0) ? npc_zero_{name}_{K}(x, n) : r;
+  return UNLIKELY(r == 0) ? npc_zero_{name}_{K}(x, n) : r;
 }}
 """
 
@@ -101,7 +101,7 @@ def zero_text(name: str, c: str, dtype: np.dtype) -> str:
 def one_by_one_text(name: str, a: str, x: str, text: str, dtype: np.dtype) -> str:
     """Two numbers combined, where `text` combines them and takes `x` of two zeros."""
     is_kept = f"{a} == 0 && {'!' * (name == 'max')}__builtin_signbit({a})"
-    return f"(SELDOM({x} == 0) && {is_kept} ? {a} : {text})" if has_order(name, dtype) else text
+    return f"(UNLIKELY({x} == 0) && {is_kept} ? {a} : {text})" if has_order(name, dtype) else text
 
 
 def in_vectors(name: str, text: str, dtype: np.dtype) -> str:

@@ -12,7 +12,7 @@ from npcompile.backends.cpu.c_definitions import definitions_of
 from npcompile.backends.cpu.small_powers import LANES_PRODUCTS, LANES_TEXT
 
 BYTES = 64
-IS_HERE = "#ifdef NPC_VECTORS8"  # before a loop that is written in vectors; behind #else it is not
+IS_HERE = "#ifdef NPC_VECTORS8"  # before a loop that is written in vectors; after #else it is not
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def text_of(dtype: np.dtype, side: str, *, interpolates: bool = False) -> str:
     return filled(TEXT, names)
 
 
-# As arr_interp in numpy/_core/src/multiarray/compiled_base.c: `key` is at or behind `place` - 1, and before `place`.
+# As arr_interp in numpy/_core/src/multiarray/compiled_base.c: `key` is at or after `place` - 1, and before `place`.
 # All cases are computed and chosen from, so keys stay in vectors.
 INTERPOLATE = """{
       const double key = c->keys[first + lane];

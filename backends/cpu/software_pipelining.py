@@ -2,7 +2,7 @@
 
 A processor finds what it can do among some hundreds of instructions ahead. One vector's way through an option's price, two
 divisions, a root, a logarithm and an exponential one after another, is longer than two of its vectors fill that room, so units
-stand idle. Cut behind each slow operation, with the stages of one turn of the loop in different vectors, all that is in the room
+stand idle. Cut after each slow operation, with the stages of one turn of the loop in different vectors, all that is in the room
 can be done at once (software pipelining). Values go from stage to stage through rows that stay in the nearest cache.
 """
 

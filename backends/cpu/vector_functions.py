@@ -212,5 +212,5 @@ def own_text(functions: Sequence[str], loops: str) -> str:
 
 
 def singles_text(loops: str) -> str:
-    """What of SINGLES `loops` need, behind the functions that these call."""
+    """What of SINGLES `loops` need, after the functions that these call."""
     return needed_by(loops, definitions_of(SINGLES))[1]

@@ -156,7 +156,7 @@ def interp(library: Any, xp: Array, x: Array, fp: Array, *, stack: int = 0) -> A
 CALLS: dict[str, Call] = {
     "sort": lambda library, x, *, axis, kind: library.sort(x, axis=axis),
     "argsort": argsort,
-    # A sorted array is a partition too: NumPy promises no order before kth, nor behind it.
+    # A sorted array is a partition too: NumPy promises no order before kth, nor after it.
     "partition": lambda library, x, *, kth, axis: library.sort(x, axis=axis),
     "argpartition": lambda library, x, *, kth, axis: library.argsort(x, axis=axis),
     "lexsort": lexsort,

@@ -45,7 +45,7 @@ LOOKS = frozenset((FpCheck, FpClear, Speculate, Cfg))
 
 
 def needed_results(program: Program) -> Needed:
-    """What needs no pin, and what is pinned behind loops."""
+    """What needs no pin, and what is pinned after loops."""
     ops = walk(program.body)
     scratch = {op.result for op in ops if isinstance(op, Scratch)}
     found = Needed(program, scratch, {value: op for op in ops for value in RESULTS[type(op)](op)})
@@ -121,7 +121,7 @@ class Needed:
                     for part in regions(op):
                         self.region(part, [], Stores(part, None) if stores.inside is None else stores, is_arm)
             if id(op) in self.looking:
-                needed.clear()  # what is needed behind a look may be computed there
+                needed.clear()  # what is needed after a look may be computed there
         return needed
 
     def choice(self, op: If, needed: set[int], stores: Stores) -> None:

@@ -106,7 +106,7 @@ class Statements(MemoryStatements):
     ops: list[Op] = field(default_factory=list)  # all of them
     reports: bool = True  # are flags looked at after this?
     needed: Needed = field(init=False)  # where `reports`
-    last_look: Op | None = None  # at flags, in the outermost region: what is behind it is not reported
+    last_look: Op | None = None  # at flags, in the outermost region: what is after it is not reported
 
     # --- the unit
 

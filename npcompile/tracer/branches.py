@@ -128,7 +128,7 @@ def meetings(facts: CodeFacts) -> dict[int, int]:
     for k, following in enumerate(facts.successors):
         others = after[k] & ~(1 << k)
         if len(following) > 1 and after[k] != everywhere and others:
-            # The nearest is the one behind which all the others are.
+            # The nearest is the one after which all the others are.
             nearest = next((j for j in range(count) if others >> j & 1 and after[j] == others), EXIT)
             result[k] = nearest
     return result

@@ -57,7 +57,7 @@ class Capture(Wrapping):
     draws: Draws = field(default_factory=Draws)  # random numbers
     grads: dict[Source, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
     lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why
-    error_states: set[int] = field(default_factory=set)  # instructions behind blocks of np.errstate
+    error_states: set[int] = field(default_factory=set)  # instructions after blocks of np.errstate
     frame: Running | None = None  # the Frame whose instruction is being captured: `frame.running`
     frames: list[Running] = field(default_factory=list)  # all of them
     begun: list[Generator] = field(default_factory=list)  # generators with blocks that were asked for an item

@@ -100,7 +100,7 @@ class Loop:
     header: int
     iterator: Iterator
     names: list[str]  # that the body may set
-    dead: set[str] = field(default_factory=set)  # those that nobody reads behind an iteration
+    dead: set[str] = field(default_factory=set)  # those that nobody reads after an iteration
     rebound: set[str] = field(default_factory=set)  # those to which it gives other values
     storages: list[Storage] = field(default_factory=list)  # of arrays from before the loop that the body writes
     present: object = None  # the item in the last run of the body

@@ -372,7 +372,7 @@ def nest(program: Program, array: int, rank: int, element: Element, at: Place) -
 
 
 def defined(region: Region) -> set[int]:
-    """The values that its ops define for those behind it."""
+    """The values that its ops define for those after it."""
     return {value for op in region for value in results(op)}
 
 

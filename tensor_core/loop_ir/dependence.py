@@ -119,7 +119,7 @@ def never_meet(one: tuple[int, ...], other: tuple[int, ...], index: int, inside:
             return True  # another element in each iteration
         difference = form - (same.without(index) + Affine(0, {TWIN: 1}) * same.factors.get(index, 0))
         if is_above(places, difference) or is_above(places, difference * -1):
-            return True  # elements before, or behind, all that the other goes to
+            return True  # elements before, or after, all that the other goes to
     return False
 
 

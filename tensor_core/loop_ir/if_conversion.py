@@ -115,7 +115,7 @@ def places_of(loop: For) -> set[int]:
 def waiting(loop: For) -> set[int]:
     """Values that wait for the iteration before: computed of what it hands on."""
     found, count = {*loop.args}, -1
-    while len(found) != count:  # an arm's end is behind the results of its If
+    while len(found) != count:  # an arm's end is after the results of its If
         count = len(found)
         for op in walk(loop.body):
             parts = [part[-1] for part in regions(op)]

@@ -1,7 +1,7 @@
 """The form that reverse mode takes: every region is left at its end alone, and every Scope by Breaks to itself alone.
 
 Going back, a region has to know how it was left. A Scope or loop that is also left for somewhere else gets one more result, the
-number of the way out, and who follows it goes on by that number. What stood behind an If that may leave goes into its arm that
+number of the way out, and who follows it goes on by that number. What stood after an If that may leave goes into its arm that
 goes on. A counted loop that is left from inside becomes one that is not counted.
 """
 

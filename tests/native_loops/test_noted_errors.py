@@ -156,12 +156,12 @@ OLD = [NEXT[0], look("exit2", is_new=False)]
     [
         "const double t3 = t2 * t2;",
         "const int64_t t3 = (int64_t)(t2);",
-        "if (SELDOM(t2 < t1)) goto exit2;",
-        "if (SELDOM(in1 < t1)) goto exit2;",
+        "if (UNLIKELY(t2 < t1)) goto exit2;",
+        "if (UNLIKELY(in1 < t1)) goto exit2;",
         "const double t3 = sqrt(t2);",
         "const int64_t t3 = npc_other(t1);",
         "block1_2:;",
-        "if (SELDOM(--fuel <= 0)) { fuel = POLL; if (rt->poll()) goto failed; }",
+        "if (UNLIKELY(--fuel <= 0)) { fuel = POLL; if (rt->poll()) goto failed; }",
         "switch (part3(t1)) { case 0: break; case -1: goto failed; default:;  }",
     ],
 )
@@ -171,12 +171,12 @@ def test_flags_that_others_may_set_are_forgotten(between) -> None:
 
 
 def test_what_is_left_out() -> None:
-    still = ["const int64_t t4 = npc_max(t1 * 8, t3);", "if (SELDOM(t4 < t1)) goto exit2;", "NPC_COMPUTED(t4);"]
+    still = ["const int64_t t4 = npc_max(t1 * 8, t3);", "if (UNLIKELY(t4 < t1)) goto exit2;", "NPC_COMPUTED(t4);"]
     assert with_fewer_looks([FORGET, *CALLS, *still, FORGET, *NEXT], frozenset(), IN_CHUNK) == [
         FORGET,
         CALLS[0],
         still[0],
-        "if (SELDOM(t4 < t1)) goto exit1;",
+        "if (UNLIKELY(t4 < t1)) goto exit1;",
         still[2],
         "switch (part2(t1)) { case 0: break; case -1: goto exit1; default:; goto exit1; }",
         look("exit1", is_new=True),

@@ -325,7 +325,7 @@ class ArrayLoops:
         """Run it. It gives 0, 1 to leave before the statement, -1 with an exception set. A plain one copies, or sets one number.
 
         `notes`: it may set flags of floating-point errors. They are to leave as well: it `looks` at them itself, or they are
-        looked at behind it. `is_new`: it writes only what it makes itself.
+        looked at after it. `is_new`: it writes only what it makes itself.
         The product of `work` is about how many numbers it computes: as many iterations nearer is the next look for signals.
         """
         self.work(work, is_plain, matrix)

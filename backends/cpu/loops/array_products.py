@@ -166,7 +166,7 @@ def vectors(loops: ArrayLoops, x: Part, y: Part, fail: Fail) -> str:
     n = f.take(x.sizes[0])
     infinite = " || ".join(f"npc_has_infinity_{tag}({p}, 1, 0)" for p in (side.replace(", ", f", {n}, ") for side in sides))
     lines = [f"*out = npc_dot_{tag}({', '.join(sides)}, {n});"]
-    lines.append(f"if (SELDOM(npc_not_finite_{tag}(out, 1)) && ({infinite})) return 1;")
+    lines.append(f"if (UNLIKELY(npc_not_finite_{tag}(out, 1)) && ({infinite})) return 1;")
     finish(loops, f, lines, fail, x.sizes, f"{c_type(x.dtype)}* out", f"&{result}")
     return result
 
@@ -180,7 +180,7 @@ def matrix_vector(loops: ArrayLoops, a: Part, x: Part, fail: Fail) -> Part:
     infinite = f"npc_has_infinity_{tag}({matrix}, {m}, {rows}, {n}, {inner})"
     infinite += f" || npc_has_infinity_{tag}({vector}, {n}, {step}, 1, 0)"
     lines = [f"if (npc_matvec_{tag}({matrix}, {rows}, {inner}, {vector}, {step}, {out}, {m}, {n})) return -1;"]
-    lines.append(f"if (SELDOM(npc_not_finite_{tag}((const {c_type(x.dtype)}*){out}, {m})) && ({infinite})) return 1;")
+    lines.append(f"if (UNLIKELY(npc_not_finite_{tag}((const {c_type(x.dtype)}*){out}, {m})) && ({infinite})) return 1;")
     finish(loops, f, lines, fail, a.sizes, matrix=a.root)
     return target
 

@@ -326,7 +326,7 @@ def few_elements(name: str, nest: Nest, value: str, tree: Tree, combined: str, s
         return [*lines, f"total = {pair.format(a='total', x='x')};", "}"]
 
     in_order = one_by_one(begin, in_vectors(name, pair(dtype), dtype))
-    order_zeros = ["if (SELDOM(total == 0)) {", *in_order, "}"] if has_order(name, dtype) else []
+    order_zeros = ["if (UNLIKELY(total == 0)) {", *in_order, "}"] if has_order(name, dtype) else []
     lines = [f"if ({n} < {SUMS.get(name, LANES)}) {{", f"total = {start};", *one_by_one(begin), *order_zeros]
     if (row := contiguous_row(nest, tree)) and is_ordered(name, dtype) and not row_test(nest.function, tree):
         lines += [f"}} else if ({n} <= NPC_FOLDED - {LANES}) {{", *nest.rows, f"total = {combined}({row} + {begin}, {n});"]

@@ -18,7 +18,7 @@ class SerialNest(Nest):
     """Loops that are no vectors, in a function that writes to new memory only: it returns where an index is outside."""
 
     def checked(self, place: str, size: str) -> list[str]:
-        return [f"if (SELDOM((uint64_t){place} >= (uint64_t){size})) return 1;"]
+        return [f"if (UNLIKELY((uint64_t){place} >= (uint64_t){size})) return 1;"]
 
 
 # Raises `most` to a number more than all places. 1 if one is negative, or too large.

@@ -1,7 +1,7 @@
 """When native loops look for the floating-point errors of statements over arrays: once for several that can all be done again.
 
 Processors give their flags when all arithmetic before is done: two looks take as long as a statement about ten numbers. So flags
-are not looked at before a statement where nothing since the last look can have set them. Nor are they behind a statement that
+are not looked at before a statement where nothing since the last look can have set them. Nor are they after a statement that
 makes a new array, or number, when the next one does so too: whichever of them noted an error, Python goes on before the first.
 """
 
@@ -14,7 +14,7 @@ from npcompile.backends.cpu.loops.side_exits import GOTO
 
 FORGET = "npc_forget();"  # before a statement that may note errors
 IS_NEW = " /* of what is new */"
-LOOK = re.compile(rf"if \(SELDOM\(npc_noted\(\)\)\) goto (\w+);({re.escape(IS_NEW)})?")
+LOOK = re.compile(rf"if \(UNLIKELY\(npc_noted\(\)\)\) goto (\w+);({re.escape(IS_NEW)})?")
 FLOATS = ("double", "float", "npc_z8", "npc_z16")
 DEFINED = re.compile(rf"(?:{'|'.join(FLOATS)}) (\w+) =")
 CALLED = re.compile(r"(\w+)\(")
@@ -26,7 +26,7 @@ STILL = re.compile(
     r"NPC_COMPUTED\(.*\);|if \(npc_room\(.*\)\) goto failed\d*;|switch \(part\d+\(.*\)\) \{.*\}"
     r"|(?:double|float|int64_t) t\d+ = 0;"
     r"|const \w+\*? t\d+ = (?:\w+|\(\((?:npc_array|\w+)\*\)\w+\)(?:->data|\[[\w *]*\]));"
-    rf"|const (?:int64_t|char\*) t\d+ = {TEXT};|if \(SELDOM\({TEXT}\)\) goto \w+;"
+    rf"|const (?:int64_t|char\*) t\d+ = {TEXT};|if \(UNLIKELY\({TEXT}\)\) goto \w+;"
 )
 COPY = re.compile(r"\w+ = \w+;")
 IN_PROGRAM = "{{ if (npc_noted()) {{ rt->pardon(); goto {}; }} goto {}; }}"  # in place of MemoryError an error from before
@@ -35,7 +35,7 @@ IN_CHUNK = "goto {};"  # which leaves no exception
 
 def look(exit_name: str, *, is_new: bool) -> str:
     """Behind a statement that may have noted errors: leave before it. `is_new`: it has written only what it made itself."""
-    return f"if (SELDOM(npc_noted())) goto {exit_name};" + IS_NEW * is_new
+    return f"if (UNLIKELY(npc_noted())) goto {exit_name};" + IS_NEW * is_new
 
 
 def with_fewer_looks(lines: Iterable[str], floats: Set[str], failing: str) -> list[str]:
@@ -74,5 +74,5 @@ def is_still(line: str, floats: Set[str]) -> bool:
 
 
 def leaving_earlier(line: str, exit_name: str, failing: str) -> str:
-    """A line behind a look that is left out: errors that were noted come before what it leaves for."""
+    """A line after a look that is left out: errors that were noted come before what it leaves for."""
     return GOTO.sub(lambda found: (failing if found[1].startswith("failed") else "goto {};").format(exit_name, found[1]), line)

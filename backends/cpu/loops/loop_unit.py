@@ -37,7 +37,7 @@ double fabs(double), floor(double), ceil(double), fmod(double, double), pow(doub
 double copysign(double, double), trunc(double);
 float sqrtf(float), expf(float), logf(float), sinf(float), cosf(float), tanf(float), tanhf(float), atanf(float);
 float fabsf(float), floorf(float), ceilf(float), fmodf(float, float), powf(float, float), copysignf(float, float);
-#define SELDOM(c) __builtin_expect(!!(c), 0)
+#define UNLIKELY(c) __builtin_expect(!!(c), 0)
 #define NO_CHOICE __asm__ volatile("") /* compilers come here by a jump */
 /* Compilers guess how often statements run, and write the loops of such as they think seldom to be short: behind a few others
    that may leave, the rest seems to be that. */

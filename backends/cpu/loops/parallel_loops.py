@@ -4,7 +4,7 @@ A chunk stops at the first iteration that has to leave the program: for an error
 no later iterations are begun, all earlier ones are finished, and what later ones stored is put back: each chunk keeps the
 old contents of what it is about to write. Where the program has use for variables as an iteration leaves them, the last one
 that was finished is put back too, and the program does it again. Of a variable that each iteration adds to, threads keep what is
-added, and the sum is made in order behind them. An addition that has to leave the program stops the loop as well.
+added, and the sum is made in order after them. An addition that has to leave the program stops the loop as well.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ class Spread:
     name: str
     ways: list[Way]
     accesses: Accesses
-    has_results: bool  # is anything that it sets read behind the loop?
+    has_results: bool  # is anything that it sets read after the loop?
     kinds: dict[str, str] = field(default_factory=dict)  # of what its functions are given: C types
     sums: list[Sum] = field(default_factory=list)
 
@@ -301,7 +301,7 @@ class Spread:
     def at_header(self) -> list[str]:
         limit = "__atomic_load_n(&shared->spread.limit, __ATOMIC_RELAXED)"
         ends = [] if self.counter.is_range else [f"if ({self.iteration} >= end) goto done;"]
-        return [f"if (SELDOM({self.iteration} > {limit})) goto done;", *ends]
+        return [f"if (UNLIKELY({self.iteration} > {limit})) goto done;", *ends]
 
     def set(self, variable: Sum, site: Site, values: Sequence[str]) -> list[str]:
         """Lines with which an iteration sets such a variable."""

@@ -120,7 +120,7 @@ def call(loop: Loop, constants: Mapping[str, str], unkept: int) -> list[str]:
     name, c = loop.name, f"{loop.name}_c"
     rows = loop.statements[0].sizes[0]
     inner = widest(loop)
-    lines = [f"if (SELDOM({name}_pause > 0)) {{ --{name}_pause; goto {name}_slow; }}"]
+    lines = [f"if (UNLIKELY({name}_pause > 0)) {{ --{name}_pause; goto {name}_slow; }}"]
     lines += [f"if (!({' && '.join(loop.tests)})) goto {name}_slow;"]
     values = [*constants, *(init for _, init in loop.variables.values())]
     fields = [*constants, *loop.variables]
@@ -148,7 +148,7 @@ def call(loop: Loop, constants: Mapping[str, str], unkept: int) -> list[str]:
         lines += [f"const int64_t begin = at * {c}.block, end = npc_min({rows}, begin + {c}.block);"]
         lines += [copied(part, f"(char*)({part.data})", f"{c}.keep{k}") for k, part in enumerate(loop.written)]
         lines += ["}", f"rt->release({c}.kept);"]
-    lines += [f"if ({name}_stopped) goto {loop.failing};", f"if (SELDOM({c}.bad)) {{", f"{name}_pause = {name}_waits;"]
+    lines += [f"if ({name}_stopped) goto {loop.failing};", f"if (UNLIKELY({c}.bad)) {{", f"{name}_pause = {name}_waits;"]
     lines += [f"if ({name}_waits < {LONGEST_PAUSE}) {name}_waits += {name}_waits + 1;", f"goto {name}_slow;", "}"]
     return [*lines, f"{name}_waits = 0;", *(f"{w} = {c}.{w}_out;" for w in loop.variables)]
 
@@ -208,7 +208,7 @@ class Body:
             *loop.first,
             *inside,
             *loop.last,
-            "if (SELDOM(npc_noted()) && !c->ignores) goto undo;",
+            "if (UNLIKELY(npc_noted()) && !c->ignores) goto undo;",
             "}",
         ], room
 

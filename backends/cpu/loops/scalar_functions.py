@@ -35,7 +35,7 @@ static inline uint64_t npc_bits_of_power(double x) {
 static inline double npc_power_near(double made, double rest, double a, double b) {
   const uint64_t bits = npc_bits_of_power(made), beyond = npc_bits_of_power(fabs(made)) - ((uint64_t)(1023 - 32) << 52);
   const double nearby = __builtin_fma(1.025, rest, made);
-  return SELDOM(npc_bits_of_power(nearby) != bits || beyond >= (uint64_t)64 << 52) ? npc_libm_pow_of(a, b) : made;
+  return UNLIKELY(npc_bits_of_power(nearby) != bits || beyond >= (uint64_t)64 << 52) ? npc_libm_pow_of(a, b) : made;
 }
 static inline double npc_libm_pow(double a, double b) {
   if (b == 2) {

@@ -231,7 +231,7 @@ class ScalarLoops:
         if self.strip is not None:
             self.strip.note(condition)
         else:
-            self.line(f"if (SELDOM({condition})) goto {fail()};")
+            self.line(f"if (UNLIKELY({condition})) goto {fail()};")
 
     def leave_if_new(self, value: str, kind: str, condition: str, fail: Fail, carried: Sequence[str] = ()) -> None:
         """Leave if a result is not finite and the condition holds. Where one of `carried` is not finite, neither is it."""
@@ -292,7 +292,7 @@ class ScalarLoops:
         """Seldom, see whether the user interrupts, if that `throws` here; go to the label where Python has waited for a while."""
         then = f"if (rt->poll()) goto {self.failing()};" if throws else ""
         then += f"if (rt->is_due(&due)) goto {leaving};" if leaving else ""
-        self.line(f"if (SELDOM(--fuel <= 0)) {{ fuel = POLL, elements = -POLL; {then} }}")
+        self.line(f"if (UNLIKELY(--fuel <= 0)) {{ fuel = POLL, elements = -POLL; {then} }}")
 
     def dtype(self, dtype: np.dtype) -> int:
         """Its index in npc_dtypes."""
@@ -602,7 +602,7 @@ class ScalarLoops:
         self.line(f"int64_t {place} = {index};")
         outside = f"(uint64_t){place} >= (uint64_t){size}"
         # Seldom: no choice stands between an index and its element.
-        self.line(f"if (SELDOM({outside})) {{ {place} += {size}; if ({outside}) goto {fail()}; }}")
+        self.line(f"if (UNLIKELY({outside})) {{ {place} += {size}; if ({outside}) goto {fail()}; }}")
         return place
 
     def load(self, array: ArrayInput, indices: Sequence[str], fail: Fail) -> str:

@@ -29,7 +29,7 @@ class WayOut:
 
     def lines(self, number: int) -> list[str]:
         """Up to what those that hand over the same have in common."""
-        asking = f"  if (SELDOM(rt->interrupted())) goto failed{number + 1};"
+        asking = f"  if (UNLIKELY(rt->interrupted())) goto failed{number + 1};"
         catching = "  raised = rt->caught();"
         return [f"{self.label(number)}:", *[asking] * self.asks, *[catching] * self.throws, f"  where = {number};"]
 

@@ -121,7 +121,7 @@ class Strip:
     loads: dict[str, Load] = field(default_factory=dict)  # and elements
     scattered: set[str] = field(default_factory=set)  # arrays of which elements are read at places that are not known before
     carried: dict[str, frozenset[str]] = field(default_factory=dict)  # result -> what it is not finite with
-    last: dict[str, str] = field(default_factory=dict)  # what is looked at behind the strip: texts -> kind
+    last: dict[str, str] = field(default_factory=dict)  # what is looked at after the strip: texts -> kind
     ways_out: int = 0  # where the body leaves the loop
     has_bits: set[str] = field(default_factory=set)
     comes_round: set[str] = field(default_factory=set)  # variables of the program that an iteration sets for the next
@@ -142,7 +142,7 @@ class Strip:
 
     def note(self, condition: str) -> int:
         """Undo the strip if the condition holds. The number of the line that says so."""
-        return self.either(f"bad |= {condition};", f"if (SELDOM({condition})) goto undo;")
+        return self.either(f"bad |= {condition};", f"if (UNLIKELY({condition})) goto undo;")
 
     def either(self, noting: str, jumping: str) -> int:
         """A line, and the same where tests jump. Its number."""
@@ -156,7 +156,7 @@ class Strip:
 
         Signs tell it where one of them is known.
         """
-        jumping = f"if (SELDOM(__builtin_{INTEGER[op]}_overflow({a}, {b}, &{made}))) goto undo;"
+        jumping = f"if (UNLIKELY(__builtin_{INTEGER[op]}_overflow({a}, {b}, &{made}))) goto undo;"
         self.jumps[len(self.code.lines) - 1] = f"{c} {made};"
         if op == "add" and c[0] != "u" and (a_is_positive or b_is_positive):
             return self.either(f"signs |= ~{a if b_is_positive else b} & {made};", jumping)
@@ -225,7 +225,7 @@ class Strip:
     def settle_sums(self, values: Sequence[tuple[str, str, str]]) -> None:
         """At the end of each iteration, which sets variables to values: (variable, value, kind).
 
-        A variable or element that each iteration adds to what it was is looked at once, behind the last.
+        A variable or element that each iteration adds to what it was is looked at once, after the last.
         """
         self.comes_round |= {variable for variable, value, _ in values if variable != value}
         if not self.is_straight or self.gives_up_early:
@@ -308,7 +308,7 @@ class Strip:
                 continue
             self.has_bits.add(c)
             together = " + ".join(values)  # not finite if one of them is not
-            jumping = f"if (SELDOM(!npc_is_finite_{c}({together}))) goto undo;"
+            jumping = f"if (UNLIKELY(!npc_is_finite_{c}({together}))) goto undo;"
             self.either(f"{{ const {c} sum = {together}; bits_{c} |= npc_bits_{c}(sum - sum); }}", jumping)
         self.unsettled.clear()
 
@@ -342,7 +342,7 @@ class Strip:
             return text, None
         self.some[size] = None
         fits = self.code.new("bool", f"(uint64_t){text} < (uint64_t){size}")
-        self.either(f"fit &= {fits};", f"if (SELDOM(!{fits})) goto undo;")
+        self.either(f"fit &= {fits};", f"if (UNLIKELY(!{fits})) goto undo;")
         place = self.code.new("int", f"{text} & -(int64_t){fits}")
         self.jumps[len(self.code.lines) - 1] = f"const int64_t {place} = {text};"
         return place, None
@@ -534,7 +534,7 @@ class Strip:
             kept = [f"at[stored] = (char*)&{s.element};", f"__builtin_memcpy({self.old}, &{s.element}, {size});"]
             kept.append(f"size[stored++] = {size};")
             if self.is_nest:
-                kept.insert(0, f"if (SELDOM(stored == {ROOM})) goto undo;")
+                kept.insert(0, f"if (UNLIKELY(stored == {ROOM})) goto undo;")
             if self.is_regular or not self.kept:
                 is_kept = s.stays or self.is_kept_before or self.is_nest or not self.kept or not keeps
                 kept = [] if is_kept else [f"old{j}[k] = {s.element};"]

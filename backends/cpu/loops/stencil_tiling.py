@@ -267,7 +267,7 @@ class Sweep(Row):
                 "for (int64_t at = from;;) {",
             ]
             lines += ["#pragma omp simd", f"for (int64_t {i} = at; {i} < at + {n}; {i}++) {{", *body, "}"]
-            lines += [f"if ((at += {n}) >= to) break;", f"if (SELDOM(at > to - {n})) at = to - {n};", "}", "else"]
+            lines += [f"if ((at += {n}) >= to) break;", f"if (UNLIKELY(at > to - {n})) at = to - {n};", "}", "else"]
         if self.stretches and not self.stretches[-1].below:  # few are left, which are no loop of vectors
             rest, body = "#pragma GCC unroll 1", ['__asm__ volatile("");', *body]
         return [*lines, "{", rest, f"for (int64_t {i} = from; {i} < to; {i}++) {{", *body, "}", "}"]
@@ -422,8 +422,8 @@ class TimeLoop:
             "int64_t part = alone ? 0 : npc_take(team, nest, mine);",
             "for (; part >= 0; part = npc_take(team, nest, mine)) {",
             *lines,
-            "if (alone) break;",  # the errors are looked at behind the iteration
-            "if (SELDOM(npc_noted()) && !c->ignores) __atomic_store_n(&c->bad, 1, __ATOMIC_RELAXED);",
+            "if (alone) break;",  # the errors are looked at after the iteration
+            "if (UNLIKELY(npc_noted()) && !c->ignores) __atomic_store_n(&c->bad, 1, __ATOMIC_RELAXED);",
             "npc_finish(team, nest);",
             "}",
             "nest++;",
@@ -471,7 +471,7 @@ class TimeLoop:
             *self.nests(),
             *loop.last,
             *(line for p in self.places for line in p.turn()),
-            "if (SELDOM(npc_noted()) && !c->ignores) goto undo;",
+            "if (UNLIKELY(npc_noted()) && !c->ignores) goto undo;",
             "}",
             "if (__atomic_load_n(&c->bad, __ATOMIC_RELAXED)) return;",
             *(self.phase([moved_rows(p.part, f"given{p.number}", p.now) for p in outside]) if outside else []),
@@ -547,7 +547,7 @@ class TimeLoop:
         lines += ["npc_forget();"]
         lines += [f"const int {name}_stopped = rt->parallel({name}_run, &{c}, npc_min({c}.team.parts, {name}_threads), 1);"]
         lines += [f"rt->release({name}_room);"] * bool(rooms)
-        lines += [f"if ({name}_stopped) goto {loop.failing};", f"if (SELDOM(!{c}.over)) {{", f"{name}_pause = {name}_waits;"]
+        lines += [f"if ({name}_stopped) goto {loop.failing};", f"if (UNLIKELY(!{c}.over)) {{", f"{name}_pause = {name}_waits;"]
         lines += [f"if ({name}_waits < {LONGEST_PAUSE}) {name}_waits += {name}_waits + 1;", f"goto {name}_slow;", "}"]
         lines += [f"{name}_waits = 0;", *(f"{w} = {c}.{w}_out;" for w in loop.variables)]
         for p in self.places:

@@ -36,7 +36,7 @@ static inline int npc_noted(void) {
 #include <fenv.h>
 static inline int npc_noted(void) { return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW); }
 #endif
-static inline void npc_forget(void) { if (SELDOM(npc_noted())) rt->watch(); }
+static inline void npc_forget(void) { if (UNLIKELY(npc_noted())) rt->watch(); }
 /* A result that nobody may read is computed all the same, before flags are looked at behind it. */
 #if defined(__x86_64__)
 #define COMPUTED(x) __asm__ volatile("" : : "x"(x))
@@ -101,9 +101,9 @@ def function(strip: Strip, body: list[str], by_lanes: Sequence[str] = ()) -> tup
         lines += [f"turns = {strip.turns()};", "if (turns >= POLL) return VAIN;", *by_lanes]
         lines.append(f"if (turns >= {MANY_TURNS}) count = 1;")
     lines += [*first_row(strip), *keeping(strip), "body:;", *keeping_of_nest(strip), *body, "next:;", *following(strip)]
-    lines += [f"if (SELDOM({noted})) {{ --k; goto undo; }}", *next_row(strip, body), *kept, "out->count = count;", "return 0;"]
+    lines += [f"if (UNLIKELY({noted})) {{ --k; goto undo; }}", *next_row(strip, body), *kept, "out->count = count;", "return 0;"]
     for j in range(strip.ways_out):
-        lines += [f"out{j}:;", f"if (SELDOM({noted})) goto undo;", *kept, "out->count = k + 1;"]
+        lines += [f"out{j}:;", f"if (UNLIKELY({noted})) goto undo;", *kept, "out->count = k + 1;"]
         lines.append(f"return FIRST_WAY_OUT + {j};")
     if strip.stops:
         lines += [
@@ -229,14 +229,14 @@ def fewest(strip: Strip) -> int:
 def call(strip: Strip, parameters: dict[str, str], header: str, are_apart: Sequence[str]) -> list[str]:
     """Lines that run a strip and go on, from the label of the loop's header to {name}_slow: the loop without strips."""
     n = strip.name
-    lines = [f"if (SELDOM({n}_pause)) {{ --{n}_pause; goto {n}_slow; }}"]
+    lines = [f"if (UNLIKELY({n}_pause)) {{ --{n}_pause; goto {n}_slow; }}"]
     lines += [f"if ({way.has_fewer(fewest(strip))}) goto {n}_slow;" for way in strip.ways]
-    lines += [f"if (SELDOM(!({condition}))) goto {n}_slow;" for condition in are_apart]
+    lines += [f"if (UNLIKELY(!({condition}))) goto {n}_slow;" for condition in are_apart]
     rows = [rows_left(strip)] if strip.outer is not None else []
     lines += ["npc_forget();"] * strip.is_nest
     lines.append(f"{n}_status = {n}({', '.join([f'&{n}_found', *rows, *parameters])});")
     lines += rows_done(strip)
-    lines += [f"if (SELDOM({n}_status == VAIN || {n}_status == UNDONE)) {{"]
+    lines += [f"if (UNLIKELY({n}_status == VAIN || {n}_status == UNDONE)) {{"]
     lines += [f"{n}_pause = {n}_waits + ({n}_status == UNDONE ? {n}_found.count : 0);"]
     lines += [f"if ({n}_waits < {LONGEST_PAUSE}) {n}_waits += {n}_pause + 1;", f"goto {n}_slow;", "}"]
     if strip.is_nest:

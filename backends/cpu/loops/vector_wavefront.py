@@ -268,7 +268,7 @@ class LaneBand(Band):
             *self.left(),
             *looked_at,
             "bits |= signs < 0;",
-            f"for (int r = 0; r < {self.rows}; ++r) if (SELDOM(bits[r])) goto undo;" if self.strip.may_fail else "",
+            f"for (int r = 0; r < {self.rows}; ++r) if (UNLIKELY(bits[r])) goto undo;" if self.strip.may_fail else "",
         ]
 
     # --- elements

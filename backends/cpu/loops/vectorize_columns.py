@@ -66,7 +66,7 @@ def of_column(tree: Tree, mask: Tree, base: Part) -> Tree:
 
 
 def numbered(name: str, part: ColumnNumbers, width: int) -> list[str]:
-    """The lanes' columns. Those behind the last element hold the first one of the others."""
+    """The lanes' columns. Those after the last element hold the first one of the others."""
     n, first = part.columns, f"first_{name}"
     return [
         f"{c_type(part.dtype)} {name}[{width}];",

@@ -67,7 +67,7 @@ static __attribute__((noinline)) lanes_double npc_doubtful_squares(lanes_double 
   do {
     const unsigned lane = doubtful & -doubtful;
     const double one = ONE_OF(x, lane);
-    squares = WITH(squares, lane, SELDOM(outside & lane) ? npc_libm_pow_of(one, 2) : rt->square_by_pow(one));
+    squares = WITH(squares, lane, UNLIKELY(outside & lane) ? npc_libm_pow_of(one, 2) : rt->square_by_pow(one));
   } while (doubtful &= doubtful - 1);
   return squares;
 }
@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) lanes_double npc_squares_by_pow(lan
 #else
   const unsigned outside = ARE_ALL, doubtful = outside;
 #endif
-  return SELDOM(doubtful) ? npc_doubtful_squares(x, squares, doubtful, outside) : squares;
+  return UNLIKELY(doubtful) ? npc_doubtful_squares(x, squares, doubtful, outside) : squares;
 }
 #endif
 """
@@ -228,7 +228,7 @@ class LaneNest:
         if (found := COMPUTED.fullmatch(line)) and found[1] in self.varying:
             self.made.append(f"LANES_{line}")
         else:
-            if self.varies(line) or not (COMPUTED.fullmatch(line) or re.fullmatch(r"if \(SELDOM\(.*\)\) goto undo;", line)):
+            if self.varies(line) or not (COMPUTED.fullmatch(line) or re.fullmatch(r"if \(UNLIKELY\(.*\)\) goto undo;", line)):
                 raise NoBand
             self.made.append(line)
 
@@ -367,7 +367,7 @@ class LaneNest:
             "for (int64_t block = 0; block * LANE_COUNT < count; ++block) {",
             "const int64_t at = npc_min(block * LANE_COUNT, count - LANE_COUNT);",
             *self.made,
-            f"if (SELDOM({s.noted})) {{",
+            f"if (UNLIKELY({s.noted})) {{",
             "if (!block) goto undo;",
             "count = block * LANE_COUNT;",
             "break;",

@@ -146,9 +146,9 @@ def in_vectors(loop: Loop, row: Lanes, step: Sequence[str], changed: Sequence[st
     return [
         *(line for name, p in row.parts.items() for line in taken(row, name, inits.get(key_of(p), p), width)),
         *(in_looks(row, changed, turn, numbers, width) if may_stay else in_turns("c->turns", turn)),
-        # The compiler may not do operations behind the look at their flags.
+        # The compiler may not do operations after the look at their flags.
         f'__asm__ volatile("" : : {", ".join(f""""r"({name})""" for name in changed)} : "memory");',
-        "if (SELDOM(npc_noted()) && !c->ignores) goto undo;",
+        "if (UNLIKELY(npc_noted()) && !c->ignores) goto undo;",
         *(line for n in changed for line in given_back(row, n, width)),
     ]
 
@@ -203,7 +203,7 @@ def each(width: int, body: Iterable[str]) -> list[str]:
 
 
 def in_pieces(row: Lanes, width: int, body: Iterable[str]) -> list[str]:
-    """An iteration for all lanes, some at a time, without reading behind the rows that lie in memory."""
+    """An iteration for all lanes, some at a time, without reading after the rows that lie in memory."""
     begins = ["const int64_t rest = lanes - piece;"]
     for name, part in row.moving.items():
         c, stored = row.type_of(part), c_type(part.dtype)

@@ -132,7 +132,7 @@ class Band:
     def function(self) -> tuple[str, dict[str, str]]:
         """(the C function, its parameters and their types): it returns 0, or 1 where all is as it was."""
         if self.lag:
-            # Before all rows can take part in a step, and behind the last such step.
+            # Before all rows can take part in a step, and after the last such step.
             lines = [
                 "for (int side = 0; side < 2; ++side) {",
                 *("if (side) {", *self.steps(), "}"),
@@ -199,8 +199,10 @@ class Band:
         return [f"{C_OF_KIND[x.kind]} {name}{suffix} = {self.element(x, row, iteration)};" for name, x in carried]
 
     def finished(self, suffix: str) -> list[str]:
-        """What is looked at behind the last iteration."""
-        return [f"if (SELDOM(!npc_is_finite_{c_of(kind)}({text}{suffix}))) goto undo;" for text, kind in self.strip.last.items()]
+        """What is looked at after the last iteration."""
+        return [
+            f"if (UNLIKELY(!npc_is_finite_{c_of(kind)}({text}{suffix}))) goto undo;" for text, kind in self.strip.last.items()
+        ]
 
     def element(self, access: Load | Store, row: str, iteration: str) -> str:
         places = [
@@ -254,7 +256,7 @@ class Band:
         return [
             f"if ({' && '.join([*begins, *are_apart])}) {{",
             f"const int64_t count = {way.count};",
-            f"if (SELDOM({n}_pause)) --{n}_pause;",
+            f"if (UNLIKELY({n}_pause)) --{n}_pause;",
             f"else if (count >= {FEWEST + self.ahead(0)} && count <= {self.most}) {{",
             f"if (!{n}({', '.join(parameters)})) {{",
             f"{n}_waits = 0; fuel -= {self.rows} * count; {' '.join(done)} goto {header};",

@@ -43,7 +43,7 @@ def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> tu
     for k in sorted(range(len(lifetimes)), key=lambda k: (-lifetimes[k].size, lifetimes[k].first, k)):
         size = rounded(lifetimes[k].size, alignment)
         taken = sorted((offsets[j], rounded(lifetimes[j].size, alignment)) for j in placed if lifetimes[j].meets(lifetimes[k]))
-        best, at = None, 0  # the least gap between buffers in the way, and the place behind them all
+        best, at = None, 0  # the least gap between buffers in the way, and the place after them all
         for offset, room in taken:
             gap = offset - at
             if gap >= size and (best is None or gap < best[0]):

@@ -106,7 +106,7 @@ class CodeFacts:
         return f"instruction {index}, {self.instructions[index].opname}, of {code.co_qualname}"
 
     def live_locals(self, index: int) -> tuple[str, ...]:
-        """The locals that may be read at `index` or behind it, in the order of the code's variables."""
+        """The locals that may be read at `index` or after it, in the order of the code's variables."""
         wanted = self.live[index] & self.maybe_bound[index]
         return tuple(name for name in self.slots if name in wanted)
 

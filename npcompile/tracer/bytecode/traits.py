@@ -45,7 +45,7 @@ class Traits:
 
     @property
     def ends_block(self) -> bool:
-        """Does nothing come from here to the instruction behind it?"""
+        """Does nothing come from here to the instruction after it?"""
         return self.flow in ENDS
 
     @property

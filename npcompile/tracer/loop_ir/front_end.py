@@ -340,7 +340,7 @@ def list_extend(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 @handles("LIST_APPEND")
 def list_append(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    """Of what stands behind a star, in a tuple or a list."""
+    """Of what stands after a star, in a tuple or a list."""
     item, before = b.frame.stack.pop(), b.frame.stack[-1]
     if not b.aborts or not isinstance(before, Tuple) or i.arg != 1:
         raise Unsupported("a list that is made of another object")

@@ -48,7 +48,7 @@ def whole_function(function: Any, point: Any, state: tuple[Any, ...]) -> Written
 
 @dataclass(slots=True)
 class WholeFunction:
-    """A program, and the lines that call it and go on behind it."""
+    """A program, and the lines that call it and go on after it."""
 
     ending: Ending
     program: Program
@@ -125,7 +125,7 @@ class WholeFunction:
         return any(way.is_returned for way in self.native.ways.found)
 
     def leave(self, way: Way, raised: str) -> Iterator[str]:
-        """Lines that go on in Python behind a way out."""
+        """Lines that go on in Python after a way out."""
         handed = {leaf.value: f"found[{k}]" for k, leaf in enumerate(way.leaves, 1)}
         handed |= {param.value: name for param, name in zip(self.program.params, self.ending.point.parameters)}
         if way.point is None:

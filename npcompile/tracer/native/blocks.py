@@ -154,7 +154,7 @@ class Blocks:
     write_strip: Callable[[Blocks, int, str], None] | None = None  # between the label of a loop's header and the loop
     write_parallel: Callable[[Blocks, int, str], None] | None = None  # before that
     origins: dict[str, int] = field(default_factory=dict)  # labels -> the first instruction of the block that came there first
-    steps: dict[int, set[str]] = field(default_factory=dict)  # headers of time loops -> labels behind all their iterations
+    steps: dict[int, set[str]] = field(default_factory=dict)  # headers of time loops -> labels after all their iterations
     apart: Chunks | None = None  # the loop whose chunks are being written
     parallel: dict[int, frozenset[int]] = field(default_factory=dict)  # loops that have chunks: header -> region
     trip_counts: dict[int, int] = field(default_factory=dict)  # headers -> how many iterations, where that is a constant
@@ -360,7 +360,7 @@ class Blocks:
         return {target: text for target, text, kind in copies if kind == "object" and text in is_alone}
 
     def leave_strip(self, inside: Inside, index: int) -> None:
-        """To an instruction behind the loop: numbers are handed out in variables."""
+        """To an instruction after the loop: numbers are handed out in variables."""
 
         def out(value: Any) -> Any:
             if not isinstance(value, Scalar) or not TEMPORARY.fullmatch(value.text):
@@ -550,7 +550,7 @@ class Blocks:
     # --- instructions
 
     def step(self, i: Instruction) -> int | None:
-        """Write one instruction. The index of the next where that is not the one behind it."""
+        """Write one instruction. The index of the next where that is not the one after it."""
         meaning = meaning_of(i)
         if meaning is None:
             raise NoForm(f"instruction {i.opname}")

@@ -50,7 +50,7 @@ def dtype_asked_for(dtype: Any) -> str:
 
 
 def dtype_of(name: str, count: int, arguments: Sequence[Any], keywords: dict[str, Any], otherwise: str) -> str:
-    """The kind of elements, asked for by the argument behind the first `count`, or by keyword."""
+    """The kind of elements, asked for by the argument after the first `count`, or by keyword."""
     others = arguments[count:]
     if len(arguments) < count or len(others) + len(keywords) > 1 or set(keywords) - {"dtype"}:
         raise NoForm(f"np.{name} with these arguments")
@@ -234,7 +234,7 @@ def cumulative(sign: str) -> Callable[..., Part]:
 
 
 def roll(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part | Formula:
-    """What comes behind the end is at the beginning: two copies into a new array, or elements that are read elsewhere."""
+    """What comes after the end is at the beginning: two copies into a new array, or elements that are read elsewhere."""
     x, shift, *others = arguments
     if not is_array(x) or len(others) + len(keywords) > 1 or set(keywords) - {"axis"} or not isinstance(shift, Scalar):
         raise NoForm("np.roll with these arguments")

@@ -112,7 +112,7 @@ def usual_branch(b: Blocks, i: Instruction, truth: str) -> bool | None:
 
 
 def arms_of(b: Blocks, i: Instruction) -> tuple[Arm, Arm] | None:
-    """The arm behind the branch, and the one that it jumps to. None if they are more than a few numbers."""
+    """The arm after the branch, and the one that it jumps to. None if they are more than a few numbers."""
     first, second = arm_at(b, i.index + 1), arm_at(b, i.target)
     if first is None:
         return None
@@ -157,7 +157,7 @@ def is_number(b: Blocks, i: Instruction) -> bool:
 
 
 def written(b: Blocks, state: State, arm: Arm) -> State:
-    """What there is behind the arm, or in front of what it stores."""
+    """What there is after the arm, or in front of what it stores."""
     b.state = state
     for i in arm.values:
         if b.step(i) is not None:

@@ -37,7 +37,7 @@ class Call:
 
 
 def inline(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, Any], following: int) -> Any:
-    """The function's result; Left when it branches, and every way through it goes on behind the call.
+    """The function's result; Left when it branches, and every way through it goes on after the call.
 
     NoForm where it does what has no form, or may leave after it has written.
     """

@@ -346,7 +346,7 @@ def get_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     value = b.pop()
     b.push(iterator_of(b, value, f"it{len(b.state.stack)}_{i.index}{b.suffix}", i.index + 1))
     if b.inside is not None and i.index + 1 in b.inside.widened:
-        b.code.line(f"if (SELDOM(!({has_next(b.state.stack[-1])}))) goto undo;")
+        b.code.line(f"if (UNLIKELY(!({has_next(b.state.stack[-1])}))) goto undo;")
 
 
 def iterator_of(b: Blocks, value: Any, name: str, header: int = -1) -> Any:
@@ -366,7 +366,7 @@ def iterator_of(b: Blocks, value: Any, name: str, header: int = -1) -> Any:
             b.code.set(ends, value.stop.text)
         trip_counts.note(b, header, value, made.step)
         if b.inside is not None:
-            b.code.line(f"if (SELDOM((turns += npc_max({ends} - {starts}, {starts} - {ends})) >= POLL)) goto undo;")
+            b.code.line(f"if (UNLIKELY((turns += npc_max({ends} - {starts}, {starts} - {ends})) >= POLL)) goto undo;")
             b.inside.strip.begin_inner(made.next, b.code.integer(value.start.text), b.code.integer(value.stop.text), made.step)
         elif b.apart is not None:
             b.apart.begin(b.code, made, value.start.text)
@@ -412,7 +412,7 @@ def known_step(step: Scalar) -> int | None:
 def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     iterator = b.state.stack[-1]
     if b.inside is not None and i.index == b.inside.header:
-        b.push(next_item(b, iterator, fail))  # that there is one is tested before the strip, and iterators are set behind it
+        b.push(next_item(b, iterator, fail))  # that there is one is tested before the strip, and iterators are set after it
         return
     if b.inside is not None and not isinstance(iterator, Steps):
         raise NoForm("a strip with a loop inside that goes over no range")

@@ -31,7 +31,7 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     if inner and not is_nest(b, index):
         return
     if b.apart is not None and index == b.apart.header and not b.apart.spread.counter.is_range:
-        return  # a strip would go on behind the chunk
+        return  # a strip would go on after the chunk
     is_own = b.apart is None and index not in b.parallel and not inner
     if is_own and (row_tiling.write(b, index, region) or stencil_tiling.write(b, index, region, label)):
         return
@@ -156,7 +156,7 @@ def written(b: Blocks, inside: Inside) -> list[str]:
             inside.strip.is_straight = False
             b.code.label(label)
             if index in b.facts.loop_headers and b.program.instructions[index].traits.flow != "next":
-                b.code.line("if (SELDOM(++turns >= POLL)) goto undo;")
+                b.code.line("if (UNLIKELY(++turns >= POLL)) goto undo;")
             b.block(index)
         if not inside.comes_back:
             raise NoForm("no iteration is followed by another")
@@ -167,7 +167,7 @@ def written(b: Blocks, inside: Inside) -> list[str]:
         inside.labels = b.labels
         b.code.lines, b.labels, b.pending, b.refused = outer
         if inside.strip.is_nest:
-            b.code.integers = integers  # what the iterations set is not known behind
+            b.code.integers = integers  # what the iterations set is not known after
         b.inside = b.code.strip = None
 
 

@@ -238,7 +238,7 @@ class NativeLoop:
         raise AssertionError(value)
 
     def leave(self, exit: Exit) -> list[str]:
-        """Lines that go on in Python behind an exit."""
+        """Lines that go on in Python after an exit."""
         numbers: dict[Any, str] = {value: f"found[{k}]" for k, value in enumerate(exit.values, 1)}
         attributes = {n: self.text(v, numbers) for n, v in exit.state.locals.items() if is_attribute(n)}
         lines = [f"{self.blocks.attributes.places[n]} = {text}" for n, text in attributes.items()]
@@ -314,7 +314,7 @@ class NativeLoop:
         def lines_of_call(states: str) -> list[str]:
             given = ", ".join([facts, states, *arguments])
             if sets_attributes:
-                # CPython looks for signals behind each call, but not where an iterator is unpacked: no handler may raise
+                # CPython looks for signals after each call, but not where an iterator is unpacked: no handler may raise
                 # before the attributes are set.
                 lines = [f"[found] = {name(starmap)}({loop}, (({given}),))"]
             else:

@@ -37,7 +37,7 @@ from npcompile.tracer.native.tables import positional
 from npcompile.tracer.native.types import Elements, Formula, Items, Known, Listed, Method, Scalar, Slice, Span, Tied
 from npcompile.tracer.values import is_hashable
 
-LARGEST_STEP = 2**61  # of a range: behind its end there is another integer
+LARGEST_STEP = 2**61  # of a range: after its end there is another integer
 MOST_COUNTED = 2**62  # items of enumerate(): the end of the range that stands for its numbers
 
 

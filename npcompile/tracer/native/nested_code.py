@@ -130,7 +130,7 @@ class NestedCode(Blocks):
         self.code.jump(label)
 
     def finish(self, value: Any) -> None:
-        """Go on behind the call."""
+        """Go on after the call."""
         assert self.outer is not None
         if value is None:
             self.code.jump(self.left())

@@ -124,7 +124,7 @@ def repeated(b: Blocks, given: Listed, times: Scalar, fail: Fail) -> NumberList:
 
 def put(code: ScalarLoops, owner: NumberList, item: Any) -> None:
     n, size = owner.name, owner.size
-    code.line(f"if (SELDOM(({n}.count + 1) * {size} > {n}.bytes) && npc_grow(&{n}, {n}.count * {size})) goto {code.failing()};")
+    code.line(f"if (UNLIKELY(({n}.count + 1) * {size} > {n}.bytes) && npc_grow(&{n}, {n}.count * {size})) goto {code.failing()};")
     for slot, x in zip(owner.slots(owner.count), numbers_of(item) or ()):
         code.line(f"{slot} = {x.text};")
     code.line(f"++{n}.count;")

@@ -287,7 +287,7 @@ class Way:
     last: list[str] = field(default_factory=list)  # lines at the end of an iteration
     inits: dict[str, Part | None] = field(default_factory=dict)  # of the variables that are other arrays after each
     tests: list[str] = field(default_factory=list)  # what must hold before the first
-    made: dict[str, Any] = field(default_factory=dict)  # what the variables are behind the last
+    made: dict[str, Any] = field(default_factory=dict)  # what the variables are after the last
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ def widened(inside: Inside, body: list[str], facts: CodeFacts, loops: dict[int, 
 
 
 def blocks_of(body: list[str]) -> dict[str, list[str]]:
-    """The lines behind each label, up to the next."""
+    """The lines after each label, up to the next."""
     found: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in body:

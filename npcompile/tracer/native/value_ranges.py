@@ -1,9 +1,9 @@
 """Between which integers a function's variables are, at each of its instructions.
 
 Values are followed through the bytecode, from where a native program begins, before it is written: by the rules for integers
-(`backends/cpu/loops/value_ranges.py`), what branches say, and what `range` and `len` give. Bounds hold for integers of Python that
-fit 64 bits: with others the program leaves. Where integers come from sizes of arrays, and arrays are made of such sizes, bounds
-are sums of these too (`affine.py`), which say of indices that they are within.
+(`backends/cpu/loops/value_ranges.py`), what branches say, and what `range` and `len` give. Bounds hold for integers of Python
+that fit 64 bits: with others the program leaves. Where integers come from sizes of arrays, and arrays are made of such sizes,
+bounds are sums of these too (`affine.py`), which say of indices that they are within.
 """
 
 from __future__ import annotations

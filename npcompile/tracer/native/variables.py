@@ -15,7 +15,7 @@ class Variables:
     stored: frozenset[str]
     once: frozenset[str]  # set by one instruction only
     carried: frozenset[str]  # that an iteration reads as another one has set them, or the code behind as not the last one has
-    has_results: bool  # does the code behind the loop read any?
+    has_results: bool  # does the code after the loop read any?
 
     @classmethod
     def of(cls, facts: CodeFacts, header: int, region: frozenset[int]) -> Variables:

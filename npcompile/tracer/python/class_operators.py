@@ -194,7 +194,7 @@ def contains(capture: Capture, container: Any, item: Any) -> Any:
     iterator = iteration.iterator_of(capture, container)
     if not isinstance(iterator, Iterator):
         raise Decline("`in` an outside iterator")
-    items = iteration.items_of(capture, iterator)  # none is asked for behind the one that is found
+    items = iteration.items_of(capture, iterator)  # none is asked for after the one that is found
     return Constant(any(operators.contains(capture, Sequence(tuple, [each]), item) for each in items))
 
 

@@ -92,7 +92,7 @@ def match(value: Any, kinds: Any) -> Parts:
 
 
 def left_to_raise(original: ExceptionValue, raised: list[Any]) -> ExceptionValue | None:
-    """What is raised behind the `except*` clauses, which have `raised` these, and have left the last of them."""
+    """What is raised after the `except*` clauses, which have `raised` these, and have left the last of them."""
     if not is_group(original.kind):
         return raised[0] if isinstance(raised[0], ExceptionValue) else None
     errors = [e for e in raised if isinstance(e, ExceptionValue)]

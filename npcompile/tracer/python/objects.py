@@ -153,7 +153,7 @@ def own_attribute(capture: Capture, owner: Instance, name: str) -> Any:
 def bound(frame: Frame, found: Any, owner: Any, kind: type, name: str, after: type | None = None) -> Any:
     """What a class holds under `name`, as an attribute of its object `owner`, or of the class where that is None.
 
-    `after`: super() found it behind this class.
+    `after`: super() found it after this class.
     """
     capture = frame.capture
     if isinstance(found, types.FunctionType):
