@@ -18,7 +18,10 @@ from npcompile.backends.kernels.memory import build_schedule
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core import Builder, Graph, TensorMeta
 from npcompile.tensor_core.graph import Node, subgraphs
-from tests.tracer import harness, test_breaks, test_control_flow, test_functions
+from tests.tracer import harness
+from tests.tracer.breaks import test_breaks
+from tests.tracer.bytecode import test_control_flow
+from tests.tracer.python import test_functions
 
 NONE: Mapping[str, int] = {}
 

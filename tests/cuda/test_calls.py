@@ -19,19 +19,12 @@ from tests.cuda.interpreted import DeviceArray
 from tests.cuda.there import There, calls, same, there  # noqa: F401  (fixtures)
 from tests.gradients import test_programs
 from tests.shim.harness import compare_aliasing, flatten
-from tests.tracer import (
-    tensor_harness,
-    test_breaks,
-    test_control_flow,
-    test_functions,
-    test_tensor_breaks,
-    test_tensor_gradients,
-    test_tensor_transforms,
-    test_tensors,
-    test_training,
-    test_wrap_numpy,
-)
+from tests.tracer import tensor_harness
+from tests.tracer.breaks import test_breaks, test_tensor_breaks
+from tests.tracer.bytecode import test_control_flow
 from tests.tracer.harness import clone, run
+from tests.tracer.python import test_functions
+from tests.tracer.tensors import test_tensor_gradients, test_tensor_transforms, test_tensors, test_training, test_wrap_numpy
 
 X = np.random.default_rng(0).standard_normal((12, 9))
 

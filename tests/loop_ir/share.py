@@ -33,7 +33,7 @@ from npcompile.tracer.loop_ir import family
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.agreement import happened
-from tests.native_loops.generate import draw_program
+from tests.native_loops.random.generate import draw_program
 
 FILE = Path(__file__).with_name("share.json")
 RANDOM = 100

@@ -18,7 +18,7 @@ from npcompile.tracer.loop_ir import aborting
 from npcompile.tracer.profitability import aborts
 from tests.loop_ir.agreement import Arguments, happened
 from tests.loop_ir.programs import numbers, with_
-from tests.tracer import test_control_flow
+from tests.tracer.bytecode import test_control_flow
 
 RATE = 0.25
 

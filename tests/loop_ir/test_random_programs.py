@@ -27,7 +27,7 @@ from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.agreement import Arguments, checks_in, compiled, happened, interpreted
 from tests.loop_ir.generate import TYPED, random_arguments, random_cases, random_function
-from tests.native_loops.generate import draw_program
+from tests.native_loops.random.generate import draw_program
 
 NATIVE = "native "  # seeds of programs of the loop compiler's grammar begin with it
 

@@ -3,7 +3,7 @@
 import sys
 
 from tests.native_loops.agreement import check
-from tests.native_loops.generate import draw_program
+from tests.native_loops.random.generate import draw_program
 from tests.random_programs import run_many
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ from npcompile.backends.passes import Pass, PassLog
 from npcompile.backends.registry import CompiledGraph
 from npcompile.compiler import compiled_function, original
 from npcompile.tracer.loop_ir import whole_function
-from tests.native_loops.generate import LoopProgram
-from tests.native_loops.varied import varied
+from tests.native_loops.random.generate import LoopProgram
+from tests.native_loops.random.varied import varied
 from tests.shim.harness import copy as copy_arrays
 
 REPORTS = ("always", "always", "error", "raise")  # of the calls of a program

@@ -3,7 +3,7 @@
 import pytest
 
 from npcompile.backends.cpu.loops import loop_unit, parallel_loops
-from tests.native_loops.independent_iterations import ALWAYS
+from tests.native_loops.random.independent_iterations import ALWAYS
 
 
 @pytest.fixture

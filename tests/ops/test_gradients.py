@@ -276,7 +276,7 @@ def test_family(family: str) -> None:
 def test_every_rule_is_tested() -> None:
     """Rows of libraries and of control flow have tests of their own; the rule of custom_gradient is the user's.
 
-    Operators of scalars have the rules of the ufuncs: tests/tracer/test_{complex_scalars,powers_of_scalars}.py.
+    Operators of scalars have the rules of the ufuncs: tests/tracer/python/test_{complex_scalars,powers_of_scalars}.py.
     """
     ruled = {name for name, op in OPS.items() if op.vjp is not None and op.kind not in ("extern", "control")} - {
         "custom_gradient",

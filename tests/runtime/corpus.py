@@ -35,7 +35,7 @@ from npcompile.backends.cpu.product import product_library
 from npcompile.backends.errors import CompilerError
 from npcompile.compiler import compiled_function
 from tests.cpu.random_graphs import RandomGraph
-from tests.native_loops.generate import draw_program
+from tests.native_loops.random.generate import draw_program
 
 ROOT = Path(__file__).resolve().parents[2]
 # npcompile of one checkout, the programs of another.

@@ -12,8 +12,8 @@ from typing import Any
 import npcompile as npc
 from tests.fuzz.generate import draw_program as draw_any
 from tests.fuzz.outcomes import check_program
-from tests.native_loops import array_statements, generate, independent_iterations, inner_sums, pointwise, time_steps
 from tests.native_loops.agreement import check
+from tests.native_loops.random import array_statements, generate, independent_iterations, inner_sums, pointwise, time_steps
 from tests.random_programs import Check, Draw
 from tests.sanitizers.kernels import KERNELS, check_kernels
 

@@ -1,7 +1,7 @@
 """What modules below call and modules above define: declared here with its type, defined once by `@NAME.defined`.
 
 An operator asks containers, numbers of array data and classes written in Python in turn; NotImplemented says that no operand is
-theirs. tests/tracer/test_forward.py checks that each declaration here has its definition.
+theirs. tests/tracer/tensors/test_forward.py checks that each declaration here has its definition.
 """
 
 from __future__ import annotations
