@@ -55,7 +55,7 @@ def print_range_function(plan: KernelPlan, symbols: Sequence[str]) -> str:
     fields = context_fields(plan.kernel, symbols)
     lines = [*print_structs(plan, fields)]
     # A function of its own: the compiler may not move its operations past what asks for their errors, nor leave them out.
-    lines.append(f"NPC_APART static void {plan.name}(void* context, int64_t begin, int64_t end, int thread) {{")
+    lines.append(f"NPC_NOT_INLINED static void {plan.name}(void* context, int64_t begin, int64_t end, int thread) {{")
     lines.append(f"  struct {plan.name}_context* c = context;")
     for t, n in fields:
         restrict = "restrict " if t == "char*" and plan.kernel.buffers[n] and not n.startswith("x") else ""

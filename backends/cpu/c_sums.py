@@ -20,6 +20,7 @@ from npcompile.backends.cpu.pairwise import BLOCK, LANES
 from npcompile.backends.cpu.primitives import c_type, loaded_text
 from npcompile.backends.cpu.reducers import added_text, combine_text, identity_text, is_pairwise, is_position
 from npcompile.backends.cpu.software_pipelining import Pipeline
+from npcompile.backends.cpu.statement_forms import room_of_terms
 from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Loop, Run, Statement, Value
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size, same
@@ -342,7 +343,7 @@ class Sums(RunningResults):
         assert terms
         for x in s.body:
             if isinstance(x, Accumulate) and not is_position(a := self.accumulators[x.accumulator]):
-                self.line(f"char* const {a.name}_to = {a.name}_terms + ({filled} - {first}) * {a.dtype.itemsize};")
+                self.line(f"char* const {room_of_terms(a)} = {a.name}_terms + ({filled} - {first}) * {a.dtype.itemsize};")
         is_laned, self.is_laned = self.is_laned, False
         if terms.is_independent:
             self.independent_loop(terms.loop, terms.pipeline, first, f"{first} + {some}")

@@ -15,6 +15,7 @@ from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.fp_barriers import is_masking
 from npcompile.backends.cpu.lanes import BYTES, Lanes
 from npcompile.backends.cpu.primitives import c_type, power_text
+from npcompile.backends.cpu.statement_forms import room_of_terms
 from npcompile.backends.cpu.vector_loops import VectorForm, template_of
 from npcompile.backends.kernels.index import split_linear
 from npcompile.backends.kernels.kernel import Let, Load, Position, Statement, Store, Value
@@ -86,8 +87,8 @@ class Vectors(Elements):
         for s in body:
             match s:
                 case Store():
-                    is_own = s.buffer not in self.p.plan.kernel.buffers  # terms, after which a vector has room
-                    self.store(place_of(s), self.operand(s.value), is_some=bool(end) and not is_own)
+                    has_room = s.buffer in map(room_of_terms, self.p.accumulators.values())
+                    self.store(place_of(s), self.operand(s.value), is_some=bool(end) and not has_room)
                 case Let() | Load() | Position() if s.target.name in self.form.scalars:
                     self.print_statements([s])
                 case Let() | Load() | Position():

@@ -207,9 +207,9 @@ static inline int64_t npc_near_mod(int64_t a, int64_t b) {
 static inline int64_t npc_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t npc_min(int64_t a, int64_t b) { return a < b ? a : b; }
 #ifdef __clang__
-#define NPC_APART __attribute__((noinline))
+#define NPC_NOT_INLINED __attribute__((noinline))
 #else
-#define NPC_APART __attribute__((noinline, noclone))
+#define NPC_NOT_INLINED __attribute__((noinline, noclone))
 #endif
 /* As rt->parallel_in_pieces, which is not called for so few that no other thread would take part. */
 static inline int npc_in_pieces(npc_body body, void* context, int64_t n, int64_t grain, int64_t piece) {

@@ -180,13 +180,18 @@ def can_note(body: Sequence[Statement]) -> bool:
     return bool(checks) and all(interval_of_size(s.size)[0] > 0 for s in checks)
 
 
+def room_of_terms(a: Accumulator) -> str:
+    """Where they are stored, in C. After the last one there is room for a vector."""
+    return f"{a.name}_to"
+
+
 def terms_of(loop: Loop, accumulators: Iterable[Accumulator]) -> Terms:
     """The loop with its terms stored, side by side from `k_to` on for an accumulator `k`."""
     stored = {a.name: a for a in accumulators if not is_position(a)}
     body: list[Statement] = []
     for s in loop.body:
         if isinstance(s, Accumulate) and (a := stored.get(s.accumulator)):
-            body.append(Store(f"{a.name}_to", a.dtype.itemsize * axis_variable(loop.axis), Value(s.value.name, a.dtype)))
+            body.append(Store(room_of_terms(a), a.dtype.itemsize * axis_variable(loop.axis), Value(s.value.name, a.dtype)))
         else:
             body.append(s)
     made = Loop(loop.axis, loop.size, body)

@@ -200,9 +200,8 @@ class Band:
 
     def finished(self, suffix: str) -> list[str]:
         """What is looked at after the last iteration."""
-        return [
-            f"if (UNLIKELY(!npc_is_finite_{c_of(kind)}({text}{suffix}))) goto undo;" for text, kind in self.strip.last.items()
-        ]
+        last = self.strip.last.items()
+        return [f"if (UNLIKELY(!npc_is_finite_{c_of(kind)}({text}{suffix}))) goto undo;" for text, kind in last]
 
     def element(self, access: Load | Store, row: str, iteration: str) -> str:
         places = [

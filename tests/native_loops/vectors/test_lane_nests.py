@@ -235,7 +235,7 @@ def test_processors_with_narrower_vectors(march, needed):
     about = Path("/proc/cpuinfo")
     if not about.exists() or needed not in about.read_text():
         pytest.skip(f"no processor that has {needed}")
-    lines = ["from tests.native_loops import test_lane_nests as t", "t.test_squares_are_those_of_pow()"]
+    lines = ["from tests.native_loops.vectors import test_lane_nests as t", "t.test_squares_are_those_of_pow()"]
     lines += ["t.test_products(4, 3, 9)", "t.test_what_fails_is_left_to_numpy(21, float('inf'))"]
     run_python("\n".join(lines), NPCOMPILE_MARCH=march)
 

@@ -190,7 +190,7 @@ WRITES = "npcompile.tracer.guard_text"
 # To print it, to run it, also for a call that is being captured, and for what has no other words.
 MAY_ASK_FOR_TEXT = {"conditions", "recompiles", "guard_words", "assumed_branches"}
 SEARCH = {
-    "ending",
+    "resume",
     "fast_paths",  # compiles generated programs, as CPython does, and concludes nothing from them
     "function",
     "graph_variants",
