@@ -46,7 +46,7 @@ class Step(IntEnum):
     `RUN` what does not hold, or raises, says that the call is not for this path.
     """
 
-    LIKE = 0  # count, facts (`likeness.as_array`), objects: do these hold?
+    LIKE = 0  # count, facts (`array_guards.as_array`), objects: do these hold?
     IS = auto()  # object, object, answer
     IN = auto()  # object, container, answer
     HOLDS = auto()  # object, answer: is it true?
