@@ -22,7 +22,7 @@ writes this page from the calls in `tests/surface/calls.py`; a test holds it to 
 LEGEND = """**native**: the call is in the graph, as nodes that become kernels, as a view, or as what is known when compiling.
 **with NumPy**: it is in the graph, and NumPy's function runs there, between kernels; what stands beside it is the name of the
 node. Random numbers are drawn by NumPy before the graph runs. **break**: the graph ends before the call, NumPy runs it, and
-capture goes on behind it; beside it stands why. A name with several calls has the worst of them. Whatever stands here,
+capture goes on after it; beside it stands why. A name with several calls has the worst of them. Whatever stands here,
 results, types and errors are NumPy's."""
 
 
