@@ -30,7 +30,7 @@ FUNCTIONS = {"npc_bound", "npc_max", "npc_count", "npc_mod", "int64_t", "INT64_C
 def write(b: Blocks, index: int, region: frozenset[int], label: str) -> bool:
     """Write the loop whose header is at `index`, and at `label`, so, where it has that form. The loop as it is follows.
 
-    It is written where the loop is entered and after its iterations: not for what single statements leave, which is seldom.
+    It is written where the loop is entered and after its iterations: not for what single statements leave, which is rare.
     """
     if index in b.steps and label not in b.steps[index] and b.origins.get(label) in region:
         return False
