@@ -139,7 +139,7 @@ def test_ci_covers_every_python_that_is_claimed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     prefix = "Programming Language :: Python :: 3."
     claimed = {line.removeprefix(prefix) for line in project["classifiers"] if line.startswith(prefix)}
-    lines = (ROOT / ".ci/run").read_text().splitlines()
+    lines = [line.strip() for line in (ROOT / ".ci/run").read_text().splitlines()]
     loops = [line.removesuffix("; do").split()[3:] for line in lines if line.startswith(("for version in ", "for python in "))]
     free_threaded = {"3.13t", "3.14t"}  # run where they are; functions are not compiled there
     assert {f"3.{minor}" for minor in claimed} | free_threaded == {each.removeprefix("python") for loop in loops for each in loop}
