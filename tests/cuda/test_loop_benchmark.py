@@ -10,7 +10,8 @@ import pytest
 from benchmarks.cuda_loops.__main__ import Row, report
 from benchmarks.cuda_loops.by_hand import KERNELS
 from benchmarks.cuda_loops.programs import PROGRAMS, Program
-from npcompile.backends.cuda.loop_ir.nvrtc import NoNvrtc, compile_cubin, library
+from npcompile.backends.cuda.loop_ir.nvrtc import compile_cubin
+from tests.backends import need_nvrtc
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
@@ -23,10 +24,7 @@ def test_numpy_gives_what_the_loops_give(program: Program) -> None:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_by_hand_compile(name: str) -> None:
-    try:
-        library()
-    except NoNvrtc:
-        pytest.skip("nvidia-cuda-nvrtc-cu12 is not installed: its wheels are for Linux and Windows")
+    need_nvrtc()
     assert compile_cubin(KERNELS[name], 90)[:4] == b"\x7fELF"
 
 

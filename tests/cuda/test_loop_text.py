@@ -12,7 +12,7 @@ import pytest
 
 from npcompile.backends.cuda.loop_ir.cupy_kernel import CupyKernel
 from npcompile.backends.cuda.loop_ir.kernel import DeviceLoop
-from npcompile.backends.cuda.loop_ir.nvrtc import NoNvrtc, compile_cubin, library
+from npcompile.backends.cuda.loop_ir.nvrtc import compile_cubin
 from npcompile.backends.cuda.loop_ir.program import CudaProgram, cuda_program
 from npcompile.backends.loop_ir.native import LeftAlone
 from npcompile.tensor_core.loop_ir.interpreter import interpret
@@ -20,6 +20,7 @@ from npcompile.tensor_core.loop_ir.ops import Policy
 from npcompile.tensor_core.loop_ir.outcome import Returned
 from npcompile.tensor_core.loop_ir.verifier import verify
 from npcompile.tracer.loop_ir.front_end import trace
+from tests.backends import need_nvrtc
 from tests.cuda.interpreted import KIND, DeviceArray
 from tests.cuda.loop_programs import PROGRAMS, RAISING, SERIAL, LoopProgram, gathered, heat, life, scaled_row, warping
 from tests.cuda.loops_on_cpu import KernelOnCpu
@@ -86,10 +87,7 @@ def test_what_was_stored_before_a_failure_is_put_back(function: Callable[..., An
 @pytest.mark.parametrize("architecture", [80, 90])
 @pytest.mark.parametrize("program", ALL, ids=lambda p: p.name)
 def test_compiles_for_devices(program: LoopProgram, architecture: int) -> None:
-    try:
-        library()
-    except NoNvrtc:
-        pytest.skip("nvidia-cuda-nvrtc-cu12 is not installed: its wheels are for Linux and Windows")
+    need_nvrtc()
     assert compile_cubin(printed(program.function, program.arguments(5)).source, architecture)[:4] == b"\x7fELF"
 
 
@@ -186,10 +184,7 @@ class Recorder:
 
 @pytest.mark.parametrize(("registers", "blocks"), [(32, 2), (64, 2), (65, 1), (128, 1)])
 def test_a_kernel_that_waits_for_all_has_no_more_blocks_than_run_at_once(registers: int, blocks: int) -> None:
-    try:
-        library()
-    except NoNvrtc:
-        pytest.skip("nvidia-cuda-nvrtc-cu12 is not installed: its wheels are for Linux and Windows")
+    need_nvrtc()
     cupy, made = Recorder(registers), printed(heat, (np.ones((4, 4)), np.ones((4, 4)), 2))
     kernel = CupyKernel.of(cupy, made.source, 90, made.text.meets)
     again = CupyKernel.of(cupy, made.source, 90, made.text.meets)

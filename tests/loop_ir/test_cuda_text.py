@@ -9,9 +9,10 @@ from npcompile.backends.cuda.loop_ir.program import cuda_program
 from npcompile.backends.loop_ir.target import Unsupported
 from npcompile.tensor_core.loop_ir.ops import Policy
 from npcompile.tracer.loop_ir.front_end import trace
+from tests.backends import need_nvrtc
 from tests.loop_ir.programs import CASES, NAMES, Case
 
-pytest.importorskip("nvidia.cuda_nvrtc", reason="nvidia-cuda-nvrtc-cu12 is not installed: its wheels are for Linux and Windows")
+need_nvrtc()
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +23,7 @@ from npcompile.tensor_core.loop_ir.verifier import verify
 from npcompile.tensor_core.op import OPS, Reads
 from npcompile.tensor_core.transforms.reverse import reads_of
 from npcompile.tracer.loop_ir.front_end import trace
+from tests.backends import need_nvrtc, need_triton
 from tests.ops.rows import added, log1mexp, logsumexp, softplus_between, sum_of_squares
 
 RNG = np.random.default_rng(0)
@@ -159,15 +159,18 @@ def test_it_is_made_of_primitives_in_the_loop_ir() -> None:
     made = np.empty(50)
     assert isinstance(compile_program(program)([x, made]).outcome, Returned)
     np.testing.assert_allclose(made, wanted, rtol=1e-13)
-    source = cuda_program(trace(recurrence, (x, out), Policy.ABORT).program).source
+
+
+def test_it_is_in_loops_of_a_device() -> None:
+    source = cuda_program(trace(recurrence, (X[0].copy(), np.empty(50)), Policy.ABORT).program).source
     assert "expm1(" in source and "npc_maximum(" in source
-    if importlib.util.find_spec("nvidia") is not None and importlib.util.find_spec("nvidia.cuda_nvrtc") is not None:
-        assert compile_cubin(source, 90)[:4] == b"\x7fELF"
+    need_nvrtc()
+    assert compile_cubin(source, 90)[:4] == b"\x7fELF"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed (extra cuda12 or cuda13)")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_it_is_printed_for_a_device(name: str) -> None:
+    need_triton()
     from npcompile.backends.cuda.backend import compile_for
     from tests.cuda.interpreted import make_device
 
