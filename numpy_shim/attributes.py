@@ -11,7 +11,7 @@ import numpy as np
 from npcompile.numpy_shim.arguments import array_of, assigned, axes_of, axis_of, fit, scalar
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.numpy_shim.registry import ATTRIBUTES, Captured, as_array, implements
-from npcompile.tensor_core.array import Array, expand, fresh, transpose
+from npcompile.tensor_core.array import NEW_ZEROS, Array, expand, fresh, is_new_memory, transpose
 from npcompile.tensor_core.decline import DataDecides
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder
@@ -108,7 +108,7 @@ def imag(builder: Builder, x: Array) -> Array:
     order = order_in_memory(x.meta)
     meta = TensorMeta(x.shape, x.dtype, contiguous_strides(x.shape, x.dtype.itemsize, order))
     zeros = fresh(builder, expand(builder, builder.constant(0, x.dtype), x.shape), meta)
-    return zeros.view("broadcast_to", x.shape, meta.with_(strides=meta.strides, writeable=False))
+    return zeros.view(NEW_ZEROS, None, meta.with_(strides=meta.strides, writeable=False))
 
 
 def complex_part(x: Array, part: str) -> Array:
@@ -132,7 +132,7 @@ def set_imag(builder: Builder, x: Array, value: Any) -> None:
 
 @attribute
 def base(builder: Builder, x: Array) -> None:
-    if x.steps or x.storage.source is not None or not x.meta.boxed:
+    if not is_new_memory(x) and (x.steps or x.storage.source is not None or not x.meta.boxed):
         raise Decline("ndarray.base of a view or argument")
 
 
@@ -217,7 +217,8 @@ FLAG_ITEMS = {
 def flags(builder: Builder, x: Array) -> Flags:
     """Reading from the result can decline: who owns an argument's memory is not known."""
     is_argument = x.storage.source is not None
-    return Flags(x.meta, False if x.steps else None if is_argument and x.meta.boxed else True)
+    is_view = x.steps and not is_new_memory(x)
+    return Flags(x.meta, False if is_view else None if is_argument and x.meta.boxed else True)
 
 
 # --- the functions of the same names

@@ -248,12 +248,15 @@ def tensordot(builder: Builder, a: Any, b: Any, axes: Any = 2) -> Array:
     output = (*(i for i in a_labels if i not in first), *(label for j, label in enumerate(b_labels) if j not in partner))
     dtype = common_dtype(a, b)
     function = Keywords(np.tensordot, (("axes", (first, second)),))
-    if (called := as_called(builder, function, (a, b), (a_labels, b_labels), output, dtype)) is not None:
-        return fresh(builder, called, TensorMeta(called.meta.shape, dtype))
-    factors = [cast(builder, x.node, dtype) for x in (a, b)]
-    node = contract(builder, [(factors[0], a_labels), (factors[1], b_labels)], output)
-    node = with_one_number(builder, node, (a, factors[0]), (b, factors[1]))
-    return fresh(builder, node, TensorMeta(node.meta.shape, dtype))
+    node = as_called(builder, function, (a, b), (a_labels, b_labels), output, dtype)
+    if node is None:
+        factors = [cast(builder, x.node, dtype) for x in (a, b)]
+        node = contract(builder, [(factors[0], a_labels), (factors[1], b_labels)], output)
+        node = with_one_number(builder, node, (a, factors[0]), (b, factors[1]))
+    shape, rows = node.meta.shape, a.ndim - len(first)
+    matrix = product(shape[:rows]), product(shape[rows:])  # NumPy's result is a view of it
+    made = fresh(builder, views.reshaped(builder, node, matrix), TensorMeta(matrix, dtype))
+    return made.view("reshape", shape, TensorMeta(shape, dtype))
 
 
 def summed_axes(a: Array, b: Array, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

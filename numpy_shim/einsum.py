@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from npcompile.numpy_shim.arguments import array_of, dtype_of, flag, is_sequence
 from npcompile.numpy_shim.contraction import SHORT_SUM, Labels, as_called, common_dtype, contract
 from npcompile.numpy_shim.registry import implements, is_traced, result_dtype
 from npcompile.tensor_core import array as views
-from npcompile.tensor_core.array import Array, cast, fresh
+from npcompile.tensor_core.array import Array, cast, fresh, permute, reshape, reshaped, transpose
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import (
@@ -24,6 +25,7 @@ from npcompile.tensor_core.meta import (
     is_contiguous,
     keep_order_strides,
     packed_strides,
+    product,
 )
 from npcompile.tensor_core.ops.numpy_calls import Keywords
 
@@ -124,8 +126,25 @@ def optimized_result(
     except (AttributeError, TypeError, ValueError) as error:
         raise Decline(str(error)) from None
     order = sorted(range(seen.ndim), key=lambda axis: -abs(seen.strides[axis]))
+    if isinstance(seen, np.ndarray) and seen.base is not None and seen.base.size == seen.size and seen.base.flags.c_contiguous:
+        return view_of_matrix(builder, node, order, [seen.shape[axis] for axis in order], seen.base)
     strides = packed_strides(node.meta.shape, seen.itemsize, order)
     return fresh(builder, node, TensorMeta(node.meta.shape, seen.dtype, strides), boxed=isinstance(seen, np.ndarray))
+
+
+def view_of_matrix(builder: Builder, node: Node, order: list[int], sizes: list[int], like: np.ndarray) -> Array:
+    """The result as a view of the product that NumPy made: like `like`, whose axes have one or more of those of `sizes` each."""
+    lying = permute(builder, node, tuple(order))
+    shape = lying.meta.shape
+    ends = [0]
+    for n in like.shape[:-1]:
+        end = ends[-1]
+        while math.prod(sizes[ends[-1] : end]) < n:
+            end += 1
+        ends.append(end)
+    matrix = tuple(product(shape[begin:end]) for begin, end in zip(ends, [*ends[1:], len(shape)]))
+    made = fresh(builder, reshaped(builder, lying, matrix), TensorMeta(matrix, like.dtype))
+    return transpose(reshape(made, shape), [int(axis) for axis in np.argsort(order)])
 
 
 def lying_alike(x: Array) -> np.ndarray:

@@ -431,9 +431,11 @@ def tile(builder: Builder, A: Any, reps: Any) -> Array:
     ndim = max(len(reps), a.ndim)
     sizes = (*(1,) * (ndim - a.ndim), *a.shape)
     reps = (*(1,) * (ndim - len(reps)), *reps)
+    shape = tuple(r * n for r, n in zip(reps, sizes))
+    if any(same(n, 0) for n in sizes):
+        return views.reshape(a, shape)
     node = views.reshaped(builder, a.node, tuple(n for size in sizes for n in (1, size)))
     node = expand(builder, node, tuple(n for pair in zip(reps, sizes) for n in pair))
-    shape = tuple(r * n for r, n in zip(reps, sizes))
     last = max(k for k, r in enumerate(reps) if not same(r, 1))  # what NumPy returns is a view of the last copy that it makes
     rows = product((*shape[:last], reps[last])), product(sizes[last:])
     copied = fresh(builder, views.reshaped(builder, node, rows), TensorMeta(rows, a.dtype))

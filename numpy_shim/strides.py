@@ -25,13 +25,13 @@ def sliding_window_view(
     a = array_of(builder, x)
     widths = shape_of(window_shape)
     axes = tuple(range(a.ndim)) if axis is None else tuple(axis_of(i, a.ndim) for i in (axis if is_sequence(axis) else (axis,)))
-    if len(widths) != len(axes):
-        raise Decline("as many windows as axes")
+    if len(widths) != len(axes) or not axes:
+        raise Decline("one window for each axis, and at least one")
     for width, i in zip(widths, axes):
         if a.shape[i] < width:
             raise Decline("window shape cannot be larger than input array shape")
         a = views.windows(a, width, i)
-    return views.broadcast_to(a, a.shape) if not axes else a
+    return a
 
 
 @implements(np.lib.stride_tricks.as_strided)

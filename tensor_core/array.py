@@ -433,6 +433,14 @@ def update_imag(builder: Builder, base: Node, value: Node, _: Any) -> Node:
     return builder.apply("complex", builder.apply("real", base), value)
 
 
+NEW_ZEROS = "new_zeros"  # the imaginary part of real numbers: an array of its own, which cannot be written
+
+
+def is_new_memory(x: Array) -> bool:
+    """Does the last step make memory of its own?"""
+    return bool(x.steps) and x.steps[-1].kind == NEW_ZEROS
+
+
 def no_update(builder: Builder, base: Node, value: Node, param: Any) -> Node:
     raise Decline("assignment destination is read-only")
 
@@ -498,6 +506,7 @@ STEPS: dict[str, StepRule] = {
     ),
     "real": StepRule(read_real("real"), update_real, lambda base, _: f"{base}.real"),
     "imag": StepRule(read_real("imag"), update_imag, lambda base, _: f"{base}.imag"),
+    NEW_ZEROS: StepRule(lambda builder, node, _: node, no_update, lambda base, _: f"{base}.imag"),
     "bitcast": StepRule(
         lambda builder, node, dtype: builder.apply("bitcast", node, dtype=dtype),
         lambda builder, base, value, _: builder.apply("bitcast", value, dtype=base.meta.dtype),

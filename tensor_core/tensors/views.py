@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.array import STEPS, AxisSlice, BasicIndex, Diagonal, Step, Strided, Windows
+from npcompile.tensor_core.array import NEW_ZEROS, STEPS, AxisSlice, BasicIndex, Diagonal, Step, Strided, Windows
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Shape, TensorMeta, broadcast_strides, reshape_strides
 from npcompile.tensor_core.tensors.devices import KINDS
@@ -57,6 +57,7 @@ VIEWS: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
     "diagonal": diagonal_view,
     "real": lambda x, _: x.real,
     "imag": lambda x, _: x.imag,
+    NEW_ZEROS: lambda x, _: x.imag,
     "bitcast": lambda x, dtype: x.view(dtype),
     "items": lambda x, dtype: x.view(dtype),
 }

@@ -145,7 +145,9 @@ def test_splits(layout: str, where: Any, along: int) -> None:
 @slow
 @given(layouts, st.one_of(st.integers(1, 4), st.lists(st.integers(1, 3), max_size=3).map(tuple)), axes)
 def test_windows(layout: str, window: Any, several: Any) -> None:
-    agrees(np.lib.stride_tricks.sliding_window_view, LAYOUTS[layout], window, several)
+    x = LAYOUTS[layout]
+    has_windows = window != () and (several is not None or np.ndim(x) > 0)
+    check(np.lib.stride_tricks.sliding_window_view, x, window, several, must_capture=has_windows)
 
 
 @pytest.mark.parametrize("value", [5, 2.5, [1, 2, 3], np.arange(3.0), np.float32(7), [4], [[1]]])

@@ -12,7 +12,7 @@ import numpy as np
 
 from npcompile.numpy_shim.attributes import SET_ATTRIBUTES
 from npcompile.numpy_shim.registry import ATTRIBUTES, METHODS
-from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.array import NEW_ZEROS, Array, is_new_memory
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.guards import HasAttribute, HasKey, Is
 from npcompile.tensor_core.meta import Decline
@@ -172,6 +172,10 @@ NOT_CAPTURED = {
 def base_of(frame: Frame, x: Array) -> Any:
     """The array that owns the memory of `x`, or None."""
     storage = x.storage
+    if is_new_memory(x):
+        return Constant(None)
+    if any(step.kind in ("windows", "strided", NEW_ZEROS) for step in x.steps):
+        raise Decline("ndarray.base of a view of what another view made anew")
     if storage.source is None:
         return Array(storage, (), storage.meta) if x.steps else Constant(None)
     if not x.meta.boxed:

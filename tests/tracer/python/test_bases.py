@@ -18,6 +18,14 @@ FUNCTIONS = {
     "masks": lambda x: (x[x > 3], x[x[:, 0] > 3], x[:, x[0] > 1]),
     "grids": lambda x: (np.linspace(0, x[0, 1], 5), np.linspace(0, 1, 4, endpoint=False), np.linspace(0, 9, 4, dtype=int)),
     "grids between arrays": lambda x: (np.linspace(0, x[0], 5), np.linspace(0, x[0], 5, axis=1), np.linspace(0, 1, 1)),
+    "tiles of nothing": lambda x: (np.tile(x[:0, 0], 3), np.tile(x[:, :0], 2), np.tile(x[:0], (2, 1, 2)), np.tile(x, 0)),
+    "products": lambda x: (np.tensordot(x, x, 0), np.tensordot(x, x.T, 1), np.tensordot(x, x), np.tensordot(x[:0], x, 0)),
+    "products of pairs": lambda x: (
+        np.einsum("ij,kj->ik", x, x, optimize=True),
+        np.einsum("ij,ij->", x, x, optimize=True),
+        np.einsum("ij,jk,kl->li", x, x.T, x, optimize=True),
+        np.einsum("ijk,lkm->jlim", np.stack([x, x]), np.stack([x.T, x.T]), optimize=True),
+    ),
     "others": lambda x: (np.take(x, [0, 1], 1), np.repeat(x, 2, 1), np.roll(x, 1, 0), np.concatenate([x, x]), np.sort(x)),
 }
 
@@ -36,6 +44,57 @@ def test_owners(name, backend):
         for ours, theirs in zip(compiled(x), function(x), strict=True):
             assert (owner(ours), ours.strides, ours.flags.owndata) == (owner(theirs), theirs.strides, theirs.flags.owndata)
             assert ours.tobytes() == theirs.tobytes() and ours.flags.writeable
+
+
+WINDOWS = np.lib.stride_tricks.sliding_window_view
+ASKED = {
+    "windows": lambda x: (WINDOWS(x, 2, 1), WINDOWS(x, (1, 1)), WINDOWS(x[0], 1), WINDOWS(x * 2, 2, 0)),
+    "no windows": lambda x: (WINDOWS(x, (), ()), WINDOWS(x[0, 0, ...], ())),
+    "strides": lambda x: (np.lib.stride_tricks.as_strided(x[0], (2,), (8,)),),
+    "windows of windows": lambda x: (WINDOWS(x, 2, 1)[0], WINDOWS(x, 2, 1).T),
+    "no imaginary parts": lambda x: (x.imag, x.T.imag, x[::2].imag, x[:, None].imag, (x * 2).imag, x[0, 0, ..., None].imag),
+    "parts of these": lambda x: (x.imag[0], x.T.imag.T, x.imag.reshape(-1), np.imag(x)),
+}
+
+
+def described(made, x):
+    base = made.base
+    is_made = type(base) is np.ndarray
+    return (
+        (type(base).__name__, base is x, base.shape if is_made else None, base.flags.writeable if is_made else None),
+        (made.shape, made.strides, made.flags.owndata, made.flags.writeable),
+    )
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+@pytest.mark.parametrize("name", ASKED)
+def test_owners_are_asked(name, backend):
+    """By the program itself, and by its caller."""
+    function, x = ASKED[name], np.arange(12.0).reshape(3, 4)
+    asks = npc.compile(lambda x: [described(made, x) for made in function(x)], backend=backend)
+    gives = npc.compile(lambda x: function(x), backend=backend)
+    wanted = [described(made, x) for made in function(x)]
+    for _ in range(2):
+        assert asks(x) == wanted
+        assert [described(made, x) for made in gives(x)] == wanted
+        assert all(map(np.array_equal, gives(x), function(x)))
+
+
+ASKS = {
+    "windows": lambda x: (type(WINDOWS(x, 2, 1).base).__name__, WINDOWS(x, 2, 1).base is x),
+    "windows of a result": lambda x: type(WINDOWS(x * 2, 1, 0).base).__name__,
+    "windows that are turned": lambda x: (WINDOWS(x, 2, 1).T.base is x, WINDOWS(x, 2, 1).T.base.shape),
+    "strides": lambda x: np.lib.stride_tricks.as_strided(x, (2,), (8,)).base is x,
+    "views": lambda x: (x[::2].base is x, x.T.base is x, x[None].base is x, np.broadcast_to(x, (2, 3, 4)).base is x),
+}
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+@pytest.mark.parametrize("name", ASKS)
+def test_windows_have_an_owner_that_is_no_array(name, backend):
+    function, x = ASKS[name], np.arange(12.0).reshape(3, 4).copy()
+    compiled = npc.compile(function, backend=backend)
+    assert compiled(x) == compiled(x) == function(x)
 
 
 def shared(x):
