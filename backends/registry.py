@@ -54,19 +54,6 @@ class ErrorStates:
         return found
 
 
-def is_true_of_state(others: list[Any], holds: Callable[[], bool]) -> int:
-    """Is something true of the present state? Not where that is among the others; else `holds` says."""
-    return +(_present_state() not in others and holds())
-
-
-@dataclass(slots=True)
-class StateQuestion:
-    """Holds the quickest function there is: a backend may put its own in place of Python's."""
-
-    is_true: Callable[[list[Any], Callable[[], bool]], int] = is_true_of_state
-
-
-STATE = StateQuestion()
 ONLY_WARNS = ErrorStates(lambda state: {*state.values()} <= {"warn", "ignore"})
 IGNORES_ALL = ErrorStates(lambda state: {*state.values()} == {"ignore"})
 IGNORES_UNDERFLOW = ErrorStates(lambda state: state["under"] == "ignore")

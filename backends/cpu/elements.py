@@ -18,6 +18,7 @@ C_OF_KIND = {
     "c8": "npc_z8",
     "c16": "npc_z16",
     "data": "char*",  # memory
+    "state": "int64_t",  # is something true of NumPy's state of floating-point errors?
     "object": "PyObject*",  # an array that the program made: a reference of its own, or NULL
 }
 COMPLEX_TYPES = "typedef float _Complex npc_z8;\ntypedef double _Complex npc_z16;"

@@ -34,7 +34,7 @@ from npcompile.backends.cpu.threads import register_pool, thread_limit, usable_p
 from npcompile.backends.entering import ENTERING
 from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
 from npcompile.backends.overlap import OVERLAP
-from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, STATE, ErrorStates, FloatingPointSignal
+from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorStates, FloatingPointSignal
 
 __all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader", "release_memory"]
 
@@ -305,7 +305,6 @@ def start(library: Library) -> int:
     OVERLAP.are_disjoint = python_function(library, "npc_are_disjoint")
     LIKENESS.are_like = python_function(library, "npc_are_like")
     LIKENESS.kind_of = python_function(library, "npc_kind_of")
-    STATE.is_true = python_function(library, "npc_is_true_of_state")
     ENTERING.begin = python_function(library, "npc_begin_entering")
     ENTERING.npc_entered = python_function(library, "npc_entered", ENTERING)
     ENTERING.npc_fast_path = python_function(library, "npc_fast_path", ENTERING)

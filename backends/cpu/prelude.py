@@ -131,6 +131,7 @@ struct npc_runtime {
   int (*take_scalar)(PyObject* object, PyObject* dtype, void* out);
   int (*are_names_known)(PyObject* facts); /* 1 or 0, or -1 with an exception set, as the next */
   int (*is_state_known)(PyObject* states); /* NumPy's, of floating-point errors */
+  int (*is_true_of_state)(PyObject* question); /* (states of which it is, others, what else says so) */
   void (*incref)(PyObject* object);
   void (*decref)(PyObject* object); /* NULL is fine */
   void (*discard)(PyObject* array); /* as decref: one that `empty` has made, and may give again */

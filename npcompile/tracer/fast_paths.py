@@ -89,7 +89,7 @@ class Steps:
                     self.parts.pop(name, None)
                 case ast.Assign([ast.Attribute(owner, name)], value):
                     set_to = self.value(value)
-                    self.add(Step.SET_ATTRIBUTE, 3, self.value(owner), self.held_at(sys.intern(name)), set_to)
+                    self.add(Step.SET_ATTRIBUTE, 3, self.value(owner), self.held_at(name), set_to)
                 case ast.Assign([ast.Subscript(owner, key)], value):
                     set_to = self.value(value)
                     self.add(Step.SET_ITEM, 3, self.value(owner), self.key(key), set_to)
@@ -117,6 +117,7 @@ class Steps:
         return self.count - 1
 
     def held_at(self, value: Any) -> int:
+        value = sys.intern(value) if type(value) is str else value  # as the keys of namespaces are
         self.held.append(value)
         return id(value)
 
@@ -182,7 +183,7 @@ class Steps:
             ):
                 return self.value_of(Step.SIZE, self.value(array), part == "strides", axis)
             case ast.Attribute(owner, name):
-                return self.value_of(Step.ATTRIBUTE, self.value(owner), self.held_at(sys.intern(name)))
+                return self.value_of(Step.ATTRIBUTE, self.value(owner), self.held_at(name))
             case ast.Subscript(owner, key):
                 return self.value_of(Step.ITEM, self.value(owner), self.key(key))
             case ast.Call(ast.Name("type"), [inner], []):

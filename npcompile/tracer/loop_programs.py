@@ -10,7 +10,6 @@ from typing import Any
 
 from npcompile.backends.background import NotYet
 from npcompile.backends.entering import FastPath
-from npcompile.backends.registry import CompiledGraph
 from npcompile.logs import log
 from npcompile.tensor_core.source import Object
 from npcompile.tracer.argument_kinds import are_usual
@@ -19,7 +18,7 @@ from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.fast_paths import NoFastPath, Steps
 from npcompile.tracer.point import Point
 from npcompile.tracer.variant import Variant, names_in
-from npcompile.tracer.written_loops import NotNative, TooLarge
+from npcompile.tracer.written_loops import LoopCall, NotNative, TooLarge
 from npcompile.tracer.written_loops import Program as LoopProgram
 
 MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
@@ -54,8 +53,9 @@ def native_program(
             log("loops", partial("{} at {}: {}".format, function.code.co_qualname, point.location, each))
         log("output_code", lambda: compiled.generated)
         seconds = {"capture": taken, **compiled.seconds}
-        made = Variant(program.guards, program.conditions, program.lines, None, compiled, None, seconds)
-        made.fast_path = fast_path_of_loop(function, point, program, compiled)
+        asked = program.conditions(function.name_constant, function.namespace)
+        made = Variant(program.guards, asked, program.lines, None, compiled, None, seconds)
+        made.fast_path = fast_path_of_loop(function, point, program.call, made)
         return made
 
     def later(state: tuple[Any, ...]) -> Variant:
@@ -76,15 +76,15 @@ def native_program(
         raise
 
 
-def fast_path_of_loop(function: Compiled[Point], point: Point, program: LoopProgram, compiled: CompiledGraph) -> FastPath | None:
+def fast_path_of_loop(function: Compiled[Point], point: Point, call: LoopCall | None, variant: Variant) -> FastPath | None:
     """The call of a loop that is all that a variant does where it returns; None for other variants."""
-    call, names = program.call, point.parameters
-    given = {name for asked in program.conditions for name in asked.gives()}
-    if call is None or not point.is_start or given & names_in(call.after):
+    names, compiled = point.parameters, variant.compiled
+    given = {name for asked in variant.conditions for name in asked.gives()}
+    if call is None or compiled is None or not point.is_start or given & names_in(call.after):
         return None
     try:
         steps = Steps(names, function.namespace)
-        steps.ask([*map(str, program.conditions), *call.asked])
+        steps.ask([*map(str, variant.conditions), *call.asked])
         steps.values["found"] = steps.run(compiled.quickest, call.arguments)
         steps.follow(["return found"])
     except NoFastPath:

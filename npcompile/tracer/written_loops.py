@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from npcompile.backends.array_guards import as_array
 from npcompile.backends.errors import CompilerRefused, NoCompiler
 from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph
 from npcompile.settings import config
 from npcompile.tensor_core.guards import Guard
 from npcompile.tensor_core.user_warnings import warn_once
-from npcompile.tracer.conditions import Asked
+from npcompile.tracer.conditions import Asked, NativeQuestion, conditions
 
 
 class NotNative(Exception):
@@ -40,7 +41,8 @@ class Program:
     """When it may run, the lines that call it and go on after it, and its unit. It holds no arguments of a call."""
 
     guards: tuple[Guard, ...]
-    conditions: tuple[Asked, ...]  # those that the native program does not ask itself
+    asked: tuple[Guard, ...]  # those that each call asks
+    facts: str  # the name that the lines have for those of them that the native program asks itself
     lines: tuple[str, ...]
     source: str  # of its unit
     unit: Callable[[], Any]  # compiles and loads that: its function and how long it took
@@ -61,3 +63,10 @@ class Program:
             raise NotNative(str(reason)) from None
         namespace[self.name] = loaded.call
         return CompiledGraph(loaded.call, self.source, ("npc_run",), {"compile": loaded.seconds}, passes=self.passes)
+
+    def conditions(self, name_constant: Callable[[Any], str], namespace: dict[str, Any]) -> tuple[Asked, ...]:
+        """Those that the native program does not ask itself: known when it is compiled, as a backend then has what asks."""
+        found = conditions(self.asked, name_constant, namespace, of_arguments=False)
+        [facts] = [each.numbers for each in found if isinstance(each, NativeQuestion)] or [name_constant(as_array(()))]
+        namespace[self.facts] = namespace[facts]
+        return tuple(each for each in found if not isinstance(each, NativeQuestion))

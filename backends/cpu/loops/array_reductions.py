@@ -153,7 +153,8 @@ def in_order(f: Function, tree: Tree, is_turned: bool = False) -> str:
 def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str, read: str) -> tuple[list[str], list[str]]:
     """(functions, statements) that leave the elements of one axis combined in `total`.
 
-    Few are combined where the statements are, more in a function of its own, and many in parts, on all threads.
+    Few are combined where the statements are, more in functions of their own, so that what is left is inlined, and many in parts,
+    on all threads.
     """
     c, n, combined = c_type(tree.dtype), f.take(size), fold(loops, name, tree.dtype)
     lines = folding(loops, f, name, tree, (size,), [0], ("first", "stop"))
@@ -182,11 +183,10 @@ def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str, re
     form, at_once = combined.replace("npc_", "npc_walk_", 1), "NPC_BUFFER" if read == CAST else n
     walk = f"walk = {form}_from(&halves, {n}, {at_once}, {n}, {GRAIN})"
     join = combined.replace("npc_", "npc_join_", 1)
-    many = [
-        *nest.begins,
-        f"{c} total;",
-        *few,
-        f"if ({n} >= {'NPC_BUFFER' if read == CAST else PARALLEL_FROM}) {{",
+    helpers += [
+        f"{ALONE} int {f.name}_many({', '.join([*filter(None, [f.signature]), f'{c}* total'])}) {{",
+        "int bad = 0;",
+        f"if ({n} < {'NPC_BUFFER' if read == CAST else PARALLEL_FROM}) {{ *total = {part}; return bad; }}",
         f"const int64_t most = {n} / {GRAIN // 4} + 3;",
         f"int64_t* const starts = rt->scratch(most * ({tree.dtype.itemsize} + (int64_t)sizeof(int64_t)));",
         "if (!starts) return -1;",
@@ -200,14 +200,13 @@ def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str, re
         f"const int stopped = rt->parallel({f.name}_run, &task, count, npc_max(share, 1));",
         f"{walk};",
         f"for (int64_t k = 0; k < count && !stopped; k++) {join}(&walk, &halves, task.parts[k]);",
-        "total = walk.total;",
+        "*total = walk.total;",
         "rt->release(starts);",
-        "if (stopped) return -1;",
-        "bad |= task.bad;",
-        f"}} else total = {part};",
+        "return stopped ? -1 : task.bad;",
         "}",
     ]
-    return helpers, many
+    many = [f"{c} all;", f"const int left = {f.name}_many({', '.join([*given, '&all'])});", "if (left < 0) return -1;"]
+    return helpers, [*nest.begins, f"{c} total;", *few, *many, "bad |= left, total = all;", "}"]
 
 
 def folding(

@@ -241,6 +241,9 @@ def inputs(code: ScalarLoops) -> list[str]:
     far = [f"npc_are_far({a}, {b})" for a, b in sorted(code.statements.far)] if code.statements is not None else []
     fits = " && ".join([*(f"{a.name}_fits" for a in code.given_arrays), *far]) or "1"
     for k, (kind, name) in enumerate(code.numbers, n):
+        if kind == "state":
+            lines += [f"const int64_t {name} = rt->is_true_of_state(args[{k}]);", f"if (UNLIKELY({name} < 0)) return 0;"]
+            continue
         is_python = kind in ("int", "float", "bool", "complex")
         dtype = "" if is_python else f"npc_dtypes[{code.dtype(np.dtype(kind))}], "
         lines.append(f"{C_OF_KIND[kind]} {name}_read;")

@@ -34,24 +34,36 @@ static int are_names_known(PyObject* facts) {
   return are_found;
 }
 
-/* Is NumPy's state of floating-point errors one of these? */
-static int is_state_known(PyObject* states) {
+/* NumPy's state of floating-point errors, which the context holds; 0 where there is none, or an exception is set. */
+static PyObject* present_state(void) {
   PyObject* state = 0;
-  if (PyContextVar_Get(state_variable, 0, &state) || !state) return -!!PyErr_Occurred();
+  if (PyContextVar_Get(state_variable, 0, &state) || !state) return 0;
   Py_DecRef(state);
+  return state;
+}
+
+static int is_among(PyObject* states, const PyObject* state) {
   for (int64_t k = PyList_Size(states); k--;)
     if (PyList_GetItem(states, k) == state) return 1;
   return 0;
 }
 
-/* is_true_of_state(others, holds) of backends/registry.py. */
-PyObject* npc_is_true_of_state(PyObject* self, PyObject* const* args, int64_t nargs) {
-  const int is_other = is_state_known(args[0]);
-  PyObject* holds = is_other ? 0 : PyObject_Vectorcall(args[1], 0, 0, 0);
-  if (is_other < 0 || (!is_other && !holds)) return 0;
-  const int is_true = holds && PyObject_IsTrue(holds);
+/* Is NumPy's state of floating-point errors one of these? */
+static int is_state_known(PyObject* states) {
+  const PyObject* state = present_state();
+  return state ? is_among(states, state) : -!!PyErr_Occurred();
+}
+
+/* Is something true of that state? `question` is that of an ErrorStates of backends/registry.py. */
+static int is_true_of_state(PyObject* question) {
+  const PyObject* state = present_state();
+  if (!state && PyErr_Occurred()) return -1;
+  if (is_among(PyTuple_GetItem(question, 0), state)) return 1;
+  if (is_among(PyTuple_GetItem(question, 1), state)) return 0;
+  PyObject* holds = PyObject_Vectorcall(PyTuple_GetItem(question, 2), 0, 0, 0);
+  const int is_true = holds ? PyObject_IsTrue(holds) : -1;
   if (holds) Py_DecRef(holds);
-  return PyLong_FromLongLong(is_true);
+  return is_true;
 }
 
 /* Are objects as the facts say, which are args[0]? -1 on an error. What it is called with may be anything. */

@@ -40,6 +40,7 @@ static struct npc_runtime runtime = {
     .incref = incref,
     .are_names_known = are_names_known,
     .is_state_known = is_state_known,
+    .is_true_of_state = is_true_of_state,
     .decref = decref,
     .discard = discard,
     .error = error,

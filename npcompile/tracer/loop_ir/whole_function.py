@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npcompile.backends.array_guards import as_array
 from npcompile.backends.loop_ir import target
 from npcompile.backends.loop_ir.exits import GIVEN, UNFIT, UNUSUAL, Way
 from npcompile.backends.loop_ir.native import Resuming, said_of
@@ -21,7 +20,6 @@ from npcompile.tensor_core.loop_ir.pipeline import Ran
 from npcompile.tensor_core.loop_ir.states import ErrorState, Fixed, RangeIterator, Recipe, SequenceIterator, Tagged, TupleOf, Use
 from npcompile.tensor_core.loop_ir.types import Object
 from npcompile.tensor_core.source import NONE, Literal, Name, Written
-from npcompile.tracer.conditions import NativeQuestion, conditions
 from npcompile.tracer.loop_ir import family
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.asking import guards_of_name, guards_of_type
@@ -80,13 +78,14 @@ class WholeFunction:
         of_names = [guard for same in self.names for guard in guards_of_name(function, same)]
         of_names += [Is(source, NONE) for kind, source in given if kind == NOTHING]
         of_arguments = [guard for kind, source in given for guard in guards_of_type(function, kind, source)]
-        asked = conditions(of_names, function.name_constant, function.namespace, of_arguments=False)
-        [facts] = [each.numbers for each in asked if isinstance(each, NativeQuestion)] or [function.name_constant(as_array(()))]
-        left = tuple(each for each in asked if not isinstance(each, NativeQuestion))
+        facts = f"facts_{next(function.numbers)}"
         guards, lines = (*of_arguments, *of_names), tuple(self.lines(facts))
         usual = function.name_constant(IGNORES_UNDERFLOW.known, "usual_")
         call = LoopCall((), (facts, usual, *point.parameters), lines[1 + len(RETURN) :]) if self.returns else None
-        return WrittenProgram(guards, left, lines, self.native.source, self.native.unit, self.name, said_of(self.ran), call)
+        native = self.native
+        return WrittenProgram(
+            guards, tuple(of_names), facts, lines, native.source, native.unit, self.name, said_of(self.ran), call
+        )
 
     # --- the call, and what follows
 

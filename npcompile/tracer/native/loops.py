@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.array_guards import as_array
 from npcompile.backends.cpu.array_expressions import Part
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.loader import load
@@ -22,7 +21,6 @@ from npcompile.backends.registry import IGNORES_UNDERFLOW, _present_state, may_n
 from npcompile.tensor_core.guards import All, Equals, Guard, HasKey, Is, Length, OfType, compared, within
 from npcompile.tensor_core.source import NONE, UNBOUND, Assigned, Bound, Call, Formula, Literal, Name, Source, Written
 from npcompile.tracer.beginning import real_cells
-from npcompile.tracer.conditions import Asked, NativeQuestion, conditions
 from npcompile.tracer.native import arrays, outside
 from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.loop_versions import write_strip
@@ -309,7 +307,8 @@ class NativeLoop:
         made, arguments = blocks.code.statements, [*map(str, (*blocks.arrays, *blocks.inputs, *blocks.objects))]
         # Underflow is the one error that the program does not notice.
         known, ignores = name(IGNORES_UNDERFLOW.known, "usual_"), name(IGNORES_UNDERFLOW.holds)
-        (facts, left), loop = self.asked(), f"loop_{next(self.function.numbers)}"
+        number = next(self.function.numbers)
+        loop, facts = f"loop_{number}", f"facts_{number}"
 
         def lines_of_call(states: str) -> list[str]:
             given = ", ".join([facts, states, *arguments])
@@ -337,7 +336,8 @@ class NativeLoop:
             call = LoopCall(tuple(asked), (facts, known, *arguments), tuple(lines[1 + len(RETURN) :]))
         return Program(
             tuple(self.guards),
-            left,
+            tuple(self.conditions),
+            facts,
             (*before, *lines),
             source,
             partial(load, source, blocks.code.dtypes),
@@ -345,10 +345,3 @@ class NativeLoop:
             blocks.code.passes.all(),
             call,
         )
-
-    def asked(self) -> tuple[str, tuple[Asked, ...]]:
-        """(the facts about names, which the native program asks, the conditions that are left)"""
-        name = self.function.name_constant
-        asked = conditions(self.conditions, name, self.function.namespace, of_arguments=False)
-        [facts] = [each.numbers for each in asked if isinstance(each, NativeQuestion)] or [name(as_array(()))]
-        return facts, tuple(each for each in asked if not isinstance(each, NativeQuestion))

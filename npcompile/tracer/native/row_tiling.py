@@ -20,8 +20,7 @@ from npcompile.backends.cpu.loops.loop_nest import known_product
 from npcompile.backends.cpu.loops.nest_statements import Carried, Chosen, Loop, Set, Sizes, Statement, Write, held_in, types_of
 from npcompile.backends.cpu.loops.row_tiling import FEWEST, written
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
-from npcompile.backends.registry import STATE, ErrorStates
-from npcompile.tensor_core.source import Call
+from npcompile.backends.registry import ErrorStates
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import Blocks, Left
 from npcompile.tracer.native.instructions import advance, next_item
@@ -31,8 +30,8 @@ from npcompile.tracer.native.types import Elements, Formula, Scalar, Slice, Step
 MOST_STATEMENTS = 100
 CONVERTED = re.compile(r"^const \S+ (t\d+) = ((?:\(\w+\))+INT64_C\(-?\d+\));$")  # a number that the program knows
 # Does NumPy say nothing about the floating-point errors that the processor notes?
-IGNORES_ERRORS = ErrorStates(lambda state: all(state[kind] == "ignore" for kind in ("divide", "over", "invalid")))
-_IGNORES_ERRORS = IGNORES_ERRORS.holds  # one object: it has one name in a function's programs
+_IGNORES = ErrorStates(lambda state: all(state[kind] == "ignore" for kind in ("divide", "over", "invalid")))
+ERRORS_ARE_IGNORED = _IGNORES.known, _IGNORES.others, _IGNORES.holds  # as the runtime asks
 
 
 @dataclass(slots=True)
@@ -471,11 +470,11 @@ def may_overlap(writes: Iterable[str], roots: Mapping[str, bool]) -> list[tuple[
 
 def ignores_errors(b: Blocks) -> str:
     """The number that says whether NumPy ignores floating-point errors."""
-    asked = Call(b.object_of(STATE).attribute("is_true"), b.object_of(IGNORES_ERRORS.others), b.object_of(_IGNORES_ERRORS))
-    if asked not in b.inputs:
-        b.inputs.append(asked)
-        b.code.number("int")
-    return b.code.numbers[b.inputs.index(asked)][1]
+    question = b.object_of(ERRORS_ARE_IGNORED)
+    if question not in b.inputs:
+        b.inputs.append(question)
+        b.code.number("state")
+    return b.code.numbers[b.inputs.index(question)][1]
 
 
 def resized(s: Statement, found: Pointwise) -> Statement:

@@ -1,6 +1,7 @@
 """Calls that are one graph, or one loop, are one native call; all others take the long way, with the same answers."""
 
 import signal
+import subprocess
 import sys
 import threading
 import warnings
@@ -12,6 +13,7 @@ import npcompile as npc
 from npcompile.backends.entering import ENTERING, MOST_PARAMETERS, Step, is_native, native_call
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.entry import Handle, compiled_function, entry_text
+from npcompile.tracer.fast_paths import Steps
 
 
 def scaled(x, y, factor):
@@ -415,3 +417,67 @@ def test_references_are_given_back():
             f(*arguments)
         now = [sys.getrefcount(each) for each in (*arguments, None, FACTOR, "mean", TABLE)]
         assert all(abs(a - b) < 50 for a, b in zip(counts, now)), function
+
+
+def settled(x, steps):
+    for _ in range(steps):
+        x = np.where(x > 1, x * 0.5, x + 1)
+    return x
+
+
+def test_a_loop_of_statements_about_arrays_asks_nothing_of_python():
+    f, x, called = npc.compile(settled), np.arange(5.0), []
+    for state in ("ignore", "warn"):
+        with np.errstate(divide=state, over=state, invalid=state):
+            for _ in range(3):
+                np.testing.assert_array_equal(f(x, 40), settled(x, 40))
+            sys.setprofile(lambda frame, event, argument: event == "call" and called.append(frame.f_code.co_qualname))
+            try:
+                f(x, 40)
+            finally:
+                sys.setprofile(None)
+    assert called == [f.__code__.co_qualname] * 2
+
+
+def test_a_question_about_errors_that_raises():
+    """What says whether errors are ignored raises, as where a signal comes meanwhile: no call may go on without an answer."""
+    f, x = npc.compile(settled), np.arange(5.0)
+    np.testing.assert_array_equal(f(x, 40), settled(x, 40))
+
+    class Interrupt(BaseException):
+        pass
+
+    def geterr():
+        raise Interrupt
+
+    with np.errstate(all="ignore", under="warn"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np, "geterr", geterr)
+        with pytest.raises(Interrupt):
+            f(x, 40)
+    np.testing.assert_array_equal(f(x, 40), settled(x, 40))
+
+
+def test_names_are_looked_up_without_comparing_their_letters():
+    steps = Steps(("x",), {"k_dict": {}})
+    steps.ask(["k_dict['a_name'] is x.of_that", "'range' not in k_dict"])
+    names = [each for each in steps.held if type(each) is str]
+    assert len(names) == 3
+    assert all(each is sys.intern(each) for each in names)
+
+
+FIRST_LOOP = """
+import numpy as np, npcompile as npc
+from npcompile.backends.entering import Step
+from tests.tracer.calls.test_fast_paths import smoothed
+npc.config.tiers = "always"
+f = npc.compile(smoothed)
+f(np.arange(500.0), 0.5)
+[path] = f.__npcompile__.fast_paths.paths
+print(Step(path.words[0]).name)
+"""
+
+
+def test_the_first_loop_of_a_process_asks_its_names_natively():
+    """Its program is written before the runtime is loaded."""
+    ran = subprocess.run([sys.executable, "-c", FIRST_LOOP], capture_output=True, text=True, check=True)
+    assert ran.stdout == "RUN\n"
