@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections
+import itertools
 import types
 from collections.abc import Callable, Container
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ import numpy as np
 from npcompile.backends.device_arrays import array_kind
 from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.reachable_values import rows_from
-from npcompile.tracer.values import Iterator, Sequence, SetValue
+from npcompile.tracer.values import Constant, Generator, Iterator, Sequence, SetValue
 
 
 def fill_object(made: Any, attributes: dict[str, Any], hidden: Container[str] = ()) -> None:
@@ -23,28 +26,51 @@ def fill_object(made: Any, attributes: dict[str, Any], hidden: Container[str] = 
             object.__setattr__(made, name, value)
 
 
-def ended_generator() -> Any:
-    """A generator that has no items left."""
-    none: tuple[Any, ...] = ()
-    made = (item for item in none)
-    next(made, None)
+def ended(make: Callable[[], Any]) -> Any:
+    """An iterator that has no items left."""
+    made = make()
+    for _ in made:
+        pass
     return made
 
 
-def ended_text(iterator: Iterator) -> str:
-    """An iterator of the same type without items."""
+def maker_of_iterator(iterator: Iterator) -> Callable[[], Any]:
+    """Makes an iterator of the same type that ends. It keeps nothing of the capture."""
     part: Any = iterator.parts[0] if iterator.parts else None
+    go: Any = reversed if "reversed" in iterator.kind else iter
     match iterator.kind:
+        case _ if isinstance(iterator, Generator):
+            return lambda: (item for item in "")
         case "view" | "reversed view":
-            return f"{'iter' if iterator.kind == 'view' else 'reversed'}({{}}.{part.kind}())"
+            return partial(go, getattr({}, part.kind)())
+        case "sequence" if len(iterator.parts) > 1:
+            return partial(iter, iterator.parts[1].value)
         case "sequence" | "reversed" if isinstance(part, Sequence):
-            return f"{'iter' if iterator.kind == 'sequence' else 'reversed'}({'[]' if part.kind is list else '()'})"
+            return partial(go, () if part.kind is tuple else [])
+        case "set":
+            return partial(iter, set() if isinstance(part, SetValue) else collections.deque())
         case "range":
-            return "iter(range(0))"
-        case "set" if isinstance(part, SetValue):
-            return "iter(set())"
+            return partial(iter, range(0))
+        case "lazy" if len(iterator.parts) == 1 and part.value is itertools.groupby:  # one of its groups
+            return lambda: next(itertools.groupby((0,)))[1]
+        case "lazy":
+            kind = part.value if isinstance(part, Constant) else part.positional[0].value
+            return partial(kind, *NO_ITEMS.get(kind, ((),)))
         case _:
-            return "iter(())"
+            return partial(go, np.empty(0))
+
+
+NO_ITEMS: dict[Any, tuple[Any, ...]] = {  # arguments with which there are none, where these are not (): such iterators end
+    iter: (int, 0),
+    itertools.repeat: (None, 0),
+    np.ndindex: (0,),
+    **dict.fromkeys((itertools.islice, itertools.permutations, itertools.combinations), ((), 1)),
+    itertools.combinations_with_replacement: ((), 1),
+    **dict.fromkeys((itertools.starmap, itertools.takewhile, itertools.dropwhile, itertools.filterfalse), (None, ())),
+    itertools.compress: ((), ()),
+}
+if hasattr(itertools, "batched"):  # from Python 3.12 on
+    NO_ITEMS[itertools.batched] = ((), 1)
 
 
 def maker_of(items: set[Any]) -> tuple[Callable[[Any], set[Any]], Any] | None:

@@ -26,13 +26,13 @@ from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.class_attributes import is_hidden
 from npcompile.tracer.rebuilding import (
     changed_set,
-    ended_generator,
-    ended_text,
+    ended,
     fill_object,
     iterator_after,
     iterator_at,
     make_function,
     maker_of,
+    maker_of_iterator,
     reversed_at,
 )
 from npcompile.tracer.restarts import Break, Restart
@@ -50,7 +50,6 @@ from npcompile.tracer.values import (
     DictView,
     ErrorState,
     ExceptionValue,
-    Generator,
     GradMode,
     Iterator,
     Lazy,
@@ -293,15 +292,15 @@ class ValueTexts:
 
     def iterator_text(self, iterator: Iterator) -> str:
         k = iterator.position
-        if iterator.is_exhausted and isinstance(iterator, Generator):
-            return f"{self.name_constant(ended_generator)}()"
         if iterator.is_exhausted:
-            return ended_text(iterator)
+            return f"{self.name_constant(ended)}({self.name_constant(maker_of_iterator(iterator))})"
         match iterator.kind:
             case "range":
                 span = iterator.parts[0]
                 start = plain_number(span.start) + k * span.step
                 return f"iter(range({start}, {self.text(span.stop)}, {span.step}))"
+            case "sequence" if len(iterator.parts) > 1:
+                return f"{self.name_constant(iterator_after)}({self.text(iterator.parts[1])}, {k})"
             case "sequence" | "array":
                 return f"{self.name_constant(iterator_at)}({self.text(iterator.parts[0])}, {k})"
             case "reversed":

@@ -59,9 +59,9 @@ def iterator_of(capture: Capture, value: Any) -> Any:
         case Constant() if isinstance(value.value, (str, bytes, tuple, frozenset, types.MappingProxyType)):
             if len(value.value) > LONGEST:
                 raise Decline("a long iteration")
-            return Iterator("sequence", [Sequence(tuple, [lift(v) for v in value.value])])
+            return Iterator("sequence", [Sequence(tuple, [lift(v) for v in value.value]), value])
         case Constant(enum.EnumMeta() as kind):
-            return Iterator("sequence", [Sequence(tuple, [*map(Constant, kind)])])
+            return Iterator("sequence", [Sequence(tuple, [*map(Constant, kind)]), value])
         case Array():
             return Iterator("array", [iterable(value, any_length=capture.goes_through_gradients)])
         case ArrayFlat(x) if value.begun is None:
@@ -102,10 +102,12 @@ def is_as_made(iterator: Iterator) -> bool:
     That is a container from outside before the program's changes to it, and one made in the program after them. A generator
     that has begun is not.
     """
+    if iterator.is_exhausted or not iterator.parts:
+        return True
     if iterator.kind == "lazy":
-        return not iterator.position or iterator.is_exhausted
+        return not iterator.position
     owner = iterator.parts[0].owner if "view" in iterator.kind else iterator.parts[0]
-    if iterator.is_exhausted or not isinstance(owner, (Sequence, Mapping, SetValue, Deque)):
+    if not isinstance(owner, (Sequence, Mapping, SetValue, Deque)):
         return True
     if not isinstance(owner, Sequence):
         return iterator.resizes == (owner.resizes if owner.source is None else 0)
@@ -203,7 +205,7 @@ def next_of_enumerate(capture: Capture, iterator: Iterator) -> Any | None:
 
 def next_of_zip(capture: Capture, iterator: Iterator) -> Any | None:
     items = next_of_each(capture, iterator.parts)
-    return None if items is None else Sequence(tuple, items)
+    return Sequence(tuple, items) if items else None
 
 
 def next_of_each(capture: Capture, parts: list[Any]) -> list[Any] | None:

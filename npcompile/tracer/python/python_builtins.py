@@ -198,7 +198,7 @@ def call_zip(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
         and len({iteration.remaining(p) for p in parts} - {None}) + any(iteration.remaining(p) is None for p in parts) > 1
     ):
         raise Decline("zip() of parts of different lengths")
-    return Iterator("zip", parts) if parts else Iterator("sequence", [Sequence(tuple, [])])
+    return Iterator("zip", parts)
 
 
 @captures(reversed)

@@ -1,8 +1,28 @@
 """An iterator that outlives a graph runs over its container as it was when Python made the iterator."""
 
 import collections
+import enum
 import itertools
+from itertools import (
+    accumulate,
+    chain,
+    combinations,
+    compress,
+    cycle,
+    dropwhile,
+    filterfalse,
+    groupby,
+    islice,
+    pairwise,
+    permutations,
+    product,
+    repeat,
+    starmap,
+    takewhile,
+    zip_longest,
+)
 
+import numpy as np
 import pytest
 
 import npcompile as npc
@@ -230,14 +250,43 @@ def test_zip_asks_again_after_its_end():
     return list(both), list(both), list(first)
 
 
-@check(names("a"))
-def test_types_of_iterators_at_their_end(table):
-    ended = [iter(table.items()), reversed(table), iter([]), reversed([1]), iter(range(2)), zip([1], [2]), map(abs, [1])]
-    for each in ended:
-        for _ in each:
-            pass
-    npc.graph_break()
-    return [type(each).__name__ for each in ended]
+class Size(enum.Enum):
+    SMALL, LARGE = range(2)
+
+
+LETTERS = frozenset("a")
+ITERATORS = {
+    "of dicts": lambda x: (iter({1: x}.items()), reversed({1: x}), iter({1: x}.values())),
+    "of containers": lambda x: (iter([x]), reversed([1]), iter((x,)), iter({1}), iter(collections.deque([x])), reversed(x)),
+    "of constants": lambda x: (iter("ab"), iter(b"ab"), iter(LETTERS), iter(Size), iter(range(2)), reversed("ab")),
+    "of arrays": lambda x: (iter(x), np.ndindex(2), iter(x[:1]), (row for row in x)),
+    "of others": lambda x: (zip([x], [2]), map(abs, [x]), filter(None, [1]), enumerate([x]), zip(), iter([1].pop, 1)),
+    "of one": lambda x: (chain([x]), chain.from_iterable([[x]]), islice([x, x], 1), accumulate([1, 2]), pairwise([1, 2])),
+    "of several": lambda x: (product([1], [x]), permutations([1, 2]), combinations([x, x], 2), zip_longest([1], [x, x])),
+    "of a function": lambda x: (starmap(max, [(1, 2)]), takewhile(bool, [1, 0]), dropwhile(bool, [0, 1]), filterfalse(None, [0])),
+    "of groups": lambda x: (groupby([1, 1]), next(groupby([1, 1]))[1], compress([x, x], [1, 0]), repeat(x, 2), cycle([])),
+}
+
+
+@pytest.mark.parametrize("count", [0, 1, 9])
+@pytest.mark.parametrize("name", ITERATORS)
+def test_iterators_stay_of_their_type(name, count):
+    """Given out before their first item, after it, and at their end."""
+    make = ITERATORS[name]
+
+    def given_out(x):
+        made = make(x)
+        for each in made:
+            for _ in zip(range(count), each):
+                pass
+        return made, x + 1
+
+    compiled = npc.compile(given_out)
+    for _ in range(3):
+        for ours, theirs in zip(compiled(np.arange(2.0))[0], given_out(np.arange(2.0))[0], strict=True):
+            assert type(ours) is type(theirs)
+            assert len([*ours]) == len([*theirs])
+            assert next(ours, None) is None
 
 
 @check(lambda round: Shelf())
