@@ -54,3 +54,10 @@ def test_each_variable_of_the_environment_is_on_the_page_of_settings() -> None:
     sources = [Path(folder, name) for folder, _, names in os.walk(product, followlinks=True) for name in names]
     named = {found for path in sources if path.suffix in (".py", ".c", ".h") for found in VARIABLE.findall(path.read_text())}
     assert named == set(VARIABLE.findall((DOCS / "reference/settings.md").read_text()))
+
+
+def test_the_page_about_accuracy_is_what_its_command_would_write() -> None:
+    """All of it that is not measured."""
+    written = (DOCS / "accuracy.md").read_text()
+    for paragraph in (DOCS.parent / "tests/accuracy/page.md").read_text().split("\n\n"):
+        assert "{" in paragraph or paragraph.strip() in written, paragraph
