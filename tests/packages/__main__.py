@@ -88,7 +88,10 @@ def run_suite(
 
 
 def compare(suite: str, *, cases: int, select: str = "", package: str = "", tiers: str = "always") -> list[str]:
-    """The tests that pass plain and not compiled, after a line about the suite. `package`: what is compiled, if not its own."""
+    """The tests that pass plain and not compiled, after a line about the suite. `package`: what is compiled, if not its own.
+
+    Or that nothing was compared: a suite that does not begin has lost no test.
+    """
     package = package or suite.partition(".tests")[0]
     plain = run_suite(suite, cases=cases, select=select)
     compiled = run_suite(suite, compiled=package, cases=cases, select=select, tiers=tiers)
@@ -103,6 +106,9 @@ def compare(suite: str, *, cases: int, select: str = "", package: str = "", tier
     )
     if compiled.end:
         print(f"{sum(test not in compiled.outcomes for test in lost)} were not run: {compiled.end}", flush=True)
+    if plain.end or not plain.passed():
+        print(f"the plain run: {plain.end or 'no test passed'}", flush=True)
+        lost.append(f"{suite} plain")
     for test in lost:
         if test in compiled.outcomes:
             print(f"--- {test}: {compiled.outcomes[test]}\n{compiled.texts.get(test, '')[-1500:]}", flush=True)

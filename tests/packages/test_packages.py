@@ -15,5 +15,12 @@ SHORT = [
 
 @pytest.mark.parametrize(("suite", "cases", "select"), SHORT, ids=[suite for suite, _, _ in SHORT])
 def test_what_passes_plain_passes_compiled(suite: str, cases: int, select: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip(suite.partition(".")[0])
     lost = compare(suite, cases=cases, select=select)
     assert not lost, capsys.readouterr().out
+
+
+def test_a_suite_that_does_not_run_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare("scipy.no_such_package.tests.test_nothing", cases=1)
+    assert compare("scipy.signal.tests.test_windows", cases=1, select="no_such_test") == ["scipy.signal.tests.test_windows plain"]
+    assert "the plain run: no test passed" in capsys.readouterr().out
