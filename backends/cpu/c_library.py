@@ -29,6 +29,7 @@ struct timespec;
 int clock_gettime(int, struct timespec*);
 void* mmap(void*, size_t, int, int, int, long);
 int munmap(void*, size_t);
+int dlclose(void*);
 int madvise(void*, size_t, int);
 int sigfillset(void*);
 int sigdelset(void*, int);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -108,6 +109,14 @@ def test_float16_is_rounded_once(compiler: str) -> None:
     found = subprocess.run(command, input=text, text=True, capture_output=True, check=True).stdout
     both = {name for name in ("vcvtpd2ps", "vcvtps2ph") if name in found}
     assert "f:" in found and both != {"vcvtpd2ps", "vcvtps2ph"}
+
+
+def test_one_table_declares_the_c_library() -> None:
+    """The runtime's own files declare what CPython, OpenMP and AddressSanitizer have."""
+    text = "".join(path.read_text() for path in FOLDER.glob("*.c"))
+    declared = re.findall(r"^(?!static|typedef|return)\w[\w *]*?\b(\w+)\([^{}\n]*\);$", text, re.MULTILINE)
+    assert len(declared) > 20
+    assert not [name for name in declared if not name.startswith(("Py", "_Py", "omp_", "__asan_"))]
 
 
 @pytest.mark.parametrize("compiler", HERE)

@@ -72,7 +72,6 @@ PyObject* PyCFunction_NewEx(void* definition, PyObject* self, PyObject* module);
 void* PyMem_RawMalloc(size_t);
 void PyMem_RawFree(void*);
 int Py_IsInitialized(void);
-int dlclose(void*);
 int PyTraceMalloc_Track(unsigned, uintptr_t, size_t);
 int PyContextVar_Get(PyObject*, PyObject*, PyObject**);
 int64_t PyList_Size(PyObject*);
