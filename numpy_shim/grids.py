@@ -9,6 +9,7 @@ import numpy as np
 
 from npcompile.numpy_shim.arguments import array_of
 from npcompile.numpy_shim.creation import converted
+from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.objects import result_type
 from npcompile.numpy_shim.registry import FUNCTIONS, literal
 from npcompile.tensor_core.array import Array, transpose
@@ -23,9 +24,16 @@ def grid(of: Any) -> Callable[[Builder, Any], Any]:
 
     def captured(builder: Builder, key: Any) -> Any:
         found = of[tuple(map(ends, key)) if isinstance(key, tuple) else ends(key)]
-        return tuple(literal(builder, x) for x in found) if isinstance(found, tuple) else literal(builder, found)
+        if not isinstance(found, tuple):
+            return literal(builder, found)
+        return tuple(getitem(builder, literal(builder, x.ravel()), along(axis, len(found))) for axis, x in enumerate(found))
 
     return captured
+
+
+def along(axis: int, ndim: int) -> tuple[slice | None, ...]:
+    """What index puts a vector along this axis."""
+    return tuple(slice(None) if k == axis else None for k in range(ndim))
 
 
 def ends(key: Any) -> slice:

@@ -12,10 +12,11 @@ from npcompile.numpy_shim.arguments import array_of, arrays_of, axis_of, copied_
 from npcompile.numpy_shim.manipulation import calls_method, ravel
 from npcompile.numpy_shim.methods import method
 from npcompile.numpy_shim.registry import implements, is_traced, literal, result_dtype
+from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, cast, fresh, reshaped
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder, Node
-from npcompile.tensor_core.meta import Decline, TensorMeta, product
+from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, product
 from npcompile.tensor_core.ops.sorting import INTP
 
 
@@ -177,10 +178,19 @@ def different(
     if not builder.may_differentiate(x.node):
         found = data_sizes.sized(builder, np.unique, [x], (((None,), x.dtype), *places), **wanted, **options)
     else:
-        x = ravel(builder, x)
-        first, *found = data_sizes.sized(builder, places_of_different, [x], (((None,), INTP), *places), **wanted, **options)
-        found = [data_sizes.elements_at(builder, x, first), *found]
+        row = ravel(builder, x)
+        first, *found = data_sizes.sized(builder, places_of_different, [row], (((None,), INTP), *places), **wanted, **options)
+        found = [data_sizes.elements_at(builder, row, first), *found]
+    if wanted["return_inverse"]:
+        at = 1 + wanted["return_index"]
+        found[at] = view_of_row(builder, found[at], x.shape)
     return tuple(found) if len(found) > 1 else found[0]
+
+
+def view_of_row(builder: Builder, found: Array, shape: Shape) -> Array:
+    """The same of this shape, as a view: so is what np.unique(return_inverse=True) gives."""
+    count = product(shape)
+    return views.reshape(fresh(builder, reshaped(builder, found.node, (count,)), TensorMeta((count,), found.dtype)), shape)
 
 
 def places_of_different(x: np.ndarray, **keywords: Any) -> tuple[np.ndarray, ...]:
@@ -204,6 +214,8 @@ def unique(builder: Builder, ar: Any, *args: Any, **keywords: Any) -> Any:
         result = np.unique(contents, *args, **keywords)
     except (TypeError, ValueError) as error:
         raise Decline(str(error)) from None
-    if not all(r.flags.c_contiguous for r in (result if isinstance(result, tuple) else (result,))):
+    several = result if isinstance(result, tuple) else (result,)
+    if not all(r.flags.c_contiguous for r in several):
         raise Decline("different rows in another memory order")
-    return tuple(literal(builder, r) for r in result) if isinstance(result, tuple) else literal(builder, result)
+    found = [literal(builder, r) if r.base is None else view_of_row(builder, literal(builder, r), r.shape) for r in several]
+    return tuple(found) if isinstance(result, tuple) else found[0]

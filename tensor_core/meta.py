@@ -314,11 +314,9 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 
 def broadcast_strides(meta: TensorMeta, shape: Shape) -> Shape:
-    """Strides of a broadcast_to view: 0 along every axis that is repeated."""
-    lead = len(shape) - meta.ndim
-    return (0,) * lead + tuple(
-        0 if isinstance(n, int) and n == 1 and not same(n, m) else s for n, s, m in zip(meta.shape, meta.strides, shape[lead:])
-    )
+    """Strides of a broadcast_to view: 0 along every axis that has one element, whether it is repeated or not."""
+    lead = (0,) * (len(shape) - meta.ndim)
+    return lead + tuple(0 if isinstance(n, int) and n == 1 else s for n, s in zip(meta.shape, meta.strides))
 
 
 def reshape_strides(meta: TensorMeta, shape: Shape, order: str = "C") -> Shape | None:

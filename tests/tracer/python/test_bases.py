@@ -26,6 +26,12 @@ FUNCTIONS = {
         np.einsum("ij,jk,kl->li", x, x.T, x, optimize=True),
         np.einsum("ijk,lkm->jlim", np.stack([x, x]), np.stack([x.T, x.T]), optimize=True),
     ),
+    "open grids": lambda x: (*np.ogrid[0:2, 0:3], *np.ogrid[0:2, 0:3:4j, 1:4], np.ogrid[0:3], np.mgrid[0:2, 0:3]),
+    "places of different elements": lambda x: (
+        *np.unique(x, return_index=True, return_inverse=True, return_counts=True),
+        *np.unique(x[0], return_inverse=True),
+        *np.unique(np.array([[3], [1]]), return_inverse=True),
+    ),
     "others": lambda x: (np.take(x, [0, 1], 1), np.repeat(x, 2, 1), np.roll(x, 1, 0), np.concatenate([x, x]), np.sort(x)),
 }
 
@@ -85,13 +91,18 @@ ASKS = {
     "windows of a result": lambda x: type(WINDOWS(x * 2, 1, 0).base).__name__,
     "windows that are turned": lambda x: (WINDOWS(x, 2, 1).T.base is x, WINDOWS(x, 2, 1).T.base.shape),
     "strides": lambda x: np.lib.stride_tricks.as_strided(x, (2,), (8,)).base is x,
+    "spread": lambda x: (
+        np.broadcast_to(x[:1], (3, 1, 4)).strides,
+        np.broadcast_to(x[:1], (1, 4)).strides,
+        np.broadcast_arrays(x[:1], x[:, None, :1])[0].strides,
+    ),
     "views": lambda x: (x[::2].base is x, x.T.base is x, x[None].base is x, np.broadcast_to(x, (2, 3, 4)).base is x),
 }
 
 
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
 @pytest.mark.parametrize("name", ASKS)
-def test_windows_have_an_owner_that_is_no_array(name, backend):
+def test_programs_ask(name, backend):
     function, x = ASKS[name], np.arange(12.0).reshape(3, 4).copy()
     compiled = npc.compile(function, backend=backend)
     assert compiled(x) == compiled(x) == function(x)
