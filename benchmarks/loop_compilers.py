@@ -8,7 +8,6 @@ Programs of `benchmarks.programs` that are named are measured at their small and
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,6 +19,7 @@ from unittest.mock import patch
 import numpy as np
 
 import npcompile as npc
+from benchmarks.command import Command
 from benchmarks.loop_ir import warm
 from benchmarks.programs import families
 from npcompile.tracer.loop_ir import family, whole_function
@@ -242,18 +242,21 @@ def report(function: FunctionType, make: Callable[[], Arguments], shows_code: bo
     print(f"{name} loop IR {new_us:9.1f} us, text {old_us:9.1f} us, ratio {new_us / old_us:5.2f}{taken}", flush=True)
 
 
-def main(arguments: list[str]) -> None:
-    names = [each for each in arguments if not each.startswith("--")]
+def main() -> None:
+    command = Command("loop_compilers", __doc__, {*(each.__name__ for each in PROGRAMS), *families.PROGRAMS})
+    command.add_argument("--code", action="store_true", help="print the C of both")
+    given = command.given()
+    names = given.names
     with tempfile.TemporaryDirectory() as folder:
         os.environ["NPCOMPILE_CACHE_DIR"] = folder
         for function in PROGRAMS:
             if not names or function.__name__ in names:
-                report(function, PROGRAMS[function], "--code" in arguments)
+                report(function, PROGRAMS[function], given.code)
         for program in (found for name, found in families.PROGRAMS.items() if name in names):
             for size in ("small", "middle"):
                 assert isinstance(program.function, FunctionType)
-                report(program.function, partial(program.arguments, size), "--code" in arguments, size)
+                report(program.function, partial(program.arguments, size), given.code, size)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -6,7 +6,6 @@ Beside the gradient stand its own loop compiled (`npc.compile`), and where the p
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import npcompile as npc
+from benchmarks.command import Command
 from benchmarks.loop_losses import LOSSES
 
 Arguments = tuple[Any, ...]
@@ -283,11 +283,12 @@ def report(program: Program, seconds: float) -> None:
     print(f"{program.function.__name__}: us: " + ", ".join(f"{k} {v:.1f}" for k, v in times.items()) + f"; first call: {firsts}")
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
+    names = Command("loop_gradients", __doc__, {program.function.__name__ for program in PROGRAMS}).given().names
     for program in PROGRAMS:
         if not names or program.function.__name__ in names:
             report(program, 2.0)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

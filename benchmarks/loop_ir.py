@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import npcompile as npc
+from benchmarks.command import Command
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loop_ir.program import CompiledLoop, compile_program
 from npcompile.backends.cpu.loop_ir.target import CPU
@@ -177,18 +177,19 @@ def many_ops() -> None:
     print(f"{ops} ops: us an op: " + ", ".join(f"{key} {value:.1f}" for key, value in times.items()))
 
 
-def main(names: list[str]) -> None:
-    if "--ops" in names:
+def main() -> None:
+    command = Command("loop_ir", __doc__, SIZES)
+    command.add_argument("--ops", action="store_true", help="the passes' times for a function of many statements")
+    given = command.given()
+    if given.ops:
         many_ops()
         return
     with tempfile.TemporaryDirectory() as folder:
         os.environ["NPCOMPILE_CACHE_DIR"] = folder  # a first call compiles
-        load(
-            "PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) { return rt->tuple(0); }"
-        )  # the runtime too
-        for name in names or SIZES:
+        load(NOTHING)  # the runtime too
+        for name in given.names or SIZES:
             report(name)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

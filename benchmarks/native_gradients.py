@@ -6,8 +6,8 @@ loss of a program that gives more than a number is the sum of the first floating
 
 from __future__ import annotations
 
+import argparse
 import copy
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -84,7 +84,10 @@ def questions() -> Iterator[Question]:
                 yield Question(f"programs: {program.name}", function, arguments, wanted)
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.native_gradients", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a part of programs' names; all by default")
+    names = parser.parse_args().names
     found: dict[str, str] = {}
     for question in questions():
         if not names or any(name in question.name for name in names):
@@ -95,4 +98,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

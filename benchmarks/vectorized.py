@@ -6,8 +6,8 @@ The sides are asked in turn; times are medians. Needs the extra `bench`.
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -63,7 +63,9 @@ def milliseconds(call: Callable[[], Any]) -> float:
 
 
 def main() -> None:
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.vectorized", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("size", nargs="?", type=int, default=1_000_000, metavar="SIZE", help="of the arrays (%(default)s)")
+    size = parser.parse_args().size
     rng = np.random.default_rng(0)
     programs = {
         "escape": (escape, escape_jax, "int64(float64)", (rng.uniform(-1, 1, size),)),

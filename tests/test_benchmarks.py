@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -84,3 +87,13 @@ def test_numpy_functions_are_deterministic(case: Case) -> None:
     first, second = (case.function(*case.inputs(np.random.default_rng(1))) for _ in range(2))
     assert np.array_equal(first, second)
     assert np.isfinite(first).all()
+
+
+@pytest.mark.parametrize("module", ["loop_ir", "loop_compilers", "loop_gradients", "cuda_loops"])
+def test_commands_name_their_programs(module: str) -> None:
+    command = [sys.executable, "-m", f"benchmarks.{module}"]
+    told = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True).stdout
+    assert "smoothing" in told
+    refused = subprocess.run([*command, "no_such"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert refused.stderr.endswith("error: no such program: no_such\n")

@@ -19,6 +19,7 @@ import numpy as np
 
 import npcompile as npc
 from benchmarks import machine
+from benchmarks.command import Command
 from benchmarks.cuda_loops.by_hand import launcher
 from benchmarks.cuda_loops.programs import PROGRAMS, Program
 
@@ -140,9 +141,9 @@ def report(rows: Sequence[Row], device: str) -> str:
 
 
 def main() -> int:
+    names = Command("cuda_loops", __doc__, {program.name for program in PROGRAMS}).given().names
     import cupy as cp
 
-    names = sys.argv[1:]
     rows = []
     for program in PROGRAMS:
         if names and program.name not in names:
