@@ -63,7 +63,7 @@ class RunningResults:
 
     def notes(self, a: Accumulator) -> bool:
         """Is kept beside it what was seen? In lanes in memory NaN stays, and zeros have their order there."""
-        return self.is_laned and notes_nan(a) and (self.form.order is not Order.LANES or ignores_nan(a))
+        return self.is_laned and notes_nan(a) and (self.form.order not in (Order.LANES, Order.PAIRS) or ignores_nan(a))
 
     def is_turned(self, a: Accumulator) -> bool:
         """Are there the least of negatives, which take fewer instructions than the greatest of numbers?"""
@@ -85,9 +85,9 @@ class RunningResults:
         self.indent -= 1
         self.line(text)
 
-    def fill(self, a: Accumulator) -> None:
-        reducer = "minimum" if self.is_turned(a) else a.reducer
-        self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}[lane] = {lane_identity(reducer, a.dtype)};")
+    def fill(self, a: Accumulator, ending: str = "") -> None:
+        reducer, name = "minimum" if self.is_turned(a) else a.reducer, a.name + ending
+        self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {name}[lane] = {lane_identity(reducer, a.dtype)};")
 
     def fold_lanes(self, a: Accumulator) -> None:
         if self.lanes > 1:

@@ -2,7 +2,8 @@
 
 The walk over a run needs no recursion. Halves are taken until a block is left, and of each that is still to do its size is kept,
 and then the sum of the half before it. What is quickly computed is added to lanes meanwhile. Of the rest, and where a block goes
-over the end of the innermost loop, the terms of a block are stored first.
+over the end of the innermost loop, the terms of a block are stored first. Lanes wait for themselves: where both halves of what is
+left are a block, these are added up at once.
 """
 
 from __future__ import annotations
@@ -215,13 +216,24 @@ class Sums(RunningResults):
             for a in self.summed():
                 self.line(f"{c_type(a.dtype)} {a.name}_left[{DEEPEST}];")
             self.line("int depth = 0;")
+            in_twos = self.adds_in_twos(nest)
             self.open("for (;;) {")
+            self.line("int64_t half = 0;")
             self.open(f"for (; left > {self.per_block()}; depth++) {{")
-            self.line(f"const int64_t half = {self.half('left')};")
+            self.line(f"half = {self.half('left')};")
+            if in_twos:
+                self.line(f"if (left - half <= {self.per_block()}) break;")
             self.line("todo[depth] = left - half;")
             self.line("left = half;")
             self.close()
+            if in_twos:
+                self.open(f"if (left > {self.per_block()}) {{")
+                self.two_blocks(nest.loops[0])
+                self.close("} else {")
+                self.indent += 1
             self.block(nest)
+            if in_twos:
+                self.close()
             self.open("for (; depth && !todo[depth - 1]; depth--) {")
             for a in self.summed():
                 self.line(f"{a.name}_sum = {combine_text('add', f'{a.name}_left[depth - 1]', f'{a.name}_sum', a.dtype)};")
@@ -238,6 +250,42 @@ class Sums(RunningResults):
         else:
             self.add_sums()
         self.close()
+
+    def adds_in_twos(self, nest: Nest) -> bool:
+        """Are blocks of two halves added up at once? With other results beside them C compilers make no vectors of both."""
+        is_alone = all(map(is_pairwise, self.accumulators.values()))
+        return len(nest.loops) == 1 and self.form.is_fused and not self.rows and is_alone
+
+    def two_blocks(self, s: Loop) -> None:
+        """Blocks of `half` elements, a multiple of the lanes, and of the others of `left`, as many or a few more."""
+        at, lanes, sums = f"{s.axis}_at", self.lanes, self.summed()
+        for a in sums:
+            self.line(f"{c_type(a.dtype)} {a.name}[{lanes}] __attribute__((aligned(64)));")
+            self.fill(a)
+            self.line(f"{c_type(a.dtype)} {a.name}_next[{lanes}] __attribute__((aligned(64)));")
+            self.fill(a, "_next")
+        self.line(f"const int64_t middle = {at} + half, end = {at} + left;")
+        before, of_next = self.endings, {a.name: "_next[lane]" for a in sums}
+        self.endings = {}
+        self.open(f"for (; {at} < middle; {at} += {lanes}) {{")
+        self.lane_loop(s, at, str(lanes), "omp simd")
+        self.endings = of_next
+        self.lane_loop(s, f"{at} + half", str(lanes), "omp simd")
+        self.close()
+        self.line(f"{at} += half;")
+        self.open(f"for (; {at} + {lanes} <= end; {at} += {lanes}) {{")
+        self.lane_loop(s, at, str(lanes), "omp simd")
+        self.close()
+        for a in sums:
+            self.line(f"{a.name}_sum = npc_lanes_{short(a.dtype)}({a.name}_next);")
+        self.endings = {a.name: "_sum" for a in sums}
+        self.open(f"for (; {at} < end; {at}++) {{")
+        self.rows_at(s, at)
+        self.close()
+        self.endings = before
+        for a in sums:
+            whole = combine_text("add", f"npc_lanes_{short(a.dtype)}({a.name})", f"{a.name}_sum", a.dtype)
+            self.line(f"{a.name}_sum = {whole};")
 
     # --- one block of `left` elements, from where the loops are on
 
