@@ -97,6 +97,7 @@ class Printer(Sums):
             case Position(target, index):
                 self.line(f"const int64_t {target.name} = {size_text(index)};")
             case Load(target, buffer, offset, mask):
+                self.read.add((buffer, offset))
                 read = loaded_text(self.memory(buffer, offset, target.dtype, "const "), target.dtype)
                 if place := self.replaced.get(target.name):
                     read = f"*(const npc_{short(target.dtype)}_in_memory*)({place})"

@@ -31,6 +31,7 @@ def print_row_block(p: Printer, axis: str, rows: RowSums) -> None:
         for k in range(ROWS)
     ]
     p.line(f"const int64_t first_row = {axis};")
+    read = p.read.copy()
     p.rows = [(f"const int64_t {axis} = first_row + {k};", of_row) for k, of_row in enumerate(sums)]
     every = [replace(a, doubted="") for of_row in sums for a in of_row.values()]
     p.reduce(replace(rows.reduce, accumulators=every), p.plan.reduces[rows.reduce])
@@ -46,3 +47,4 @@ def print_row_block(p: Printer, axis: str, rows: RowSums) -> None:
             p.line(f"const {c_type(a.result.dtype)} {a.result.name} = {a.result.name}_{k};")
         p.statements(rows.after)
         p.close()
+    p.read = read  # where there are fewer rows

@@ -22,7 +22,7 @@ from npcompile.backends.cpu.primitives import c_type, loaded_text
 from npcompile.backends.cpu.reducers import added_text, combine_text, identity_text, is_pairwise, is_position
 from npcompile.backends.cpu.software_pipelining import Pipeline
 from npcompile.backends.cpu.statement_forms import room_of_terms
-from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Loop, Run, Statement, Value
+from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Load, Loop, Run, Statement, Value
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.meta import product
@@ -114,6 +114,7 @@ class Sums(RunningResults):
     """The sums of the innermost loops of a Reduce."""
 
     rows: list[tuple[str, dict[str, Accumulator]]] = field(default_factory=list)  # summed at a time: which, and their sums
+    read: set[tuple[str, Size]] = field(default_factory=set)  # buffers, and where in them
 
     def summed(self) -> list[Accumulator]:
         every = [a for _, sums in self.rows for a in sums.values()] or self.accumulators.values()
@@ -252,9 +253,14 @@ class Sums(RunningResults):
         self.close()
 
     def adds_in_twos(self, nest: Nest) -> bool:
-        """Are blocks of two halves added up at once? With other results beside them C compilers make no vectors of both."""
+        """Are blocks of two halves added up at once?
+
+        What comes from memory for the first time comes sooner from one place after another, and with other results beside the
+        sums C compilers make no vectors of both.
+        """
         is_alone = all(map(is_pairwise, self.accumulators.values()))
-        return len(nest.loops) == 1 and self.form.is_fused and not self.rows and is_alone
+        is_near = self.read.issuperset((x.buffer, x.offset) for x in nest.body if isinstance(x, Load))
+        return len(nest.loops) == 1 and self.form.is_fused and not self.rows and is_alone and is_near
 
     def two_blocks(self, s: Loop) -> None:
         """Blocks of `half` elements, a multiple of the lanes, and of the others of `left`, as many or a few more."""
