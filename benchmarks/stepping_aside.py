@@ -1,16 +1,25 @@
-"""What a function that stepped aside costs over the plain one: `python -m benchmarks.stepping_aside`. Nanoseconds of a call."""
+"""What functions that stepped aside cost over plain ones: `python -m benchmarks.stepping_aside [PACKAGE CALL]`.
+
+Nanoseconds of a call of two functions that do next to nothing; or, for a call of `benchmarks.packages`, how many times as long it
+takes with the counts of calls in front of the package's functions as without, in one process that has compiled the package.
+"""
 
 from __future__ import annotations
 
+import argparse
 import statistics
+import time
 import timeit
 from collections.abc import Callable
 from typing import Any
 
 import npcompile as npc
+from benchmarks.packages.__main__ import settle
+from benchmarks.packages.calls import CALLS
 from npcompile.compiler import compiled_function
 
-CALLS, ROUNDS, BEFORE = 100_000, 9, 60
+NUMBER, ROUNDS, BEFORE = 100_000, 9, 60
+WARM, SHORTEST, PAIRS = 60, 0.01, 41  # calls after each change, which make CPython's own caches anew; seconds of a round
 
 
 def first(x: Any) -> Any:
@@ -22,10 +31,10 @@ def plus(x: Any, y: Any) -> Any:
 
 
 def nanoseconds(call: Callable[[], Any]) -> float:
-    return min(timeit.repeat(call, number=CALLS, repeat=3)) / CALLS * 1e9
+    return min(timeit.repeat(call, number=NUMBER, repeat=3)) / NUMBER * 1e9
 
 
-def main() -> None:
+def of_functions() -> None:
     for function, arguments in ((first, (1,)), (plus, (2, 3))):
         compiled = npc.compile(function)
         for _ in range(BEFORE):
@@ -37,6 +46,40 @@ def main() -> None:
         print(f"{function.__name__}: {extra:.0f} ns more, {'as it is' if is_aside else 'compiled'} ({known.trial})")
 
 
-if __name__ == "__main__":
+def of_package(name: str, call_name: str) -> None:
+    package = npc.compile_package(name)
+    call = dict(CALLS[name])[call_name]()
+    settle(call)
+    functions = [(f, f.__code__, known.user.__code__) for f in package.functions if (known := compiled_function(f)) is not None]
+    aside = [each for each in functions if each[1] is compiled_function(each[0]).current.aside]
+
+    def seconds(which: int) -> float:
+        for each in aside:
+            each[0].__code__ = each[which]
+        for _ in range(WARM):
+            call()
+        began, calls = time.process_time(), 0
+        while time.process_time() - began < SHORTEST:
+            call()
+            calls += 1
+        return (time.process_time() - began) / calls
+
+    pairs = [(seconds(1), seconds(2)) if k % 2 else (seconds(2), seconds(1))[::-1] for k in range(PAIRS)]
+    ratio = statistics.median(counted / plain for counted, plain in pairs)
+    plain = statistics.median(plain for _, plain in pairs)
+    print(f"{call_name}: {ratio:.3f} times its {plain * 1e6:.1f} us, with counts in front of {len(aside)} functions")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.stepping_aside", description=__doc__)
+    parser.add_argument("call", nargs="*", metavar="PACKAGE CALL", help="of benchmarks.packages")
+    given = parser.parse_args()
     npc.config.tiers = "measured"
+    if given.call:
+        of_package(*given.call)
+    else:
+        of_functions()
+
+
+if __name__ == "__main__":
     main()

@@ -1,5 +1,7 @@
 """Packages with every function compiled, against the same calls plain: `python -m benchmarks.packages [-o FILE] [PACKAGE ...]`.
 
+`--imports MODULE,...` compiles nothing: the other process imports these modules, which tells what a larger process alone costs.
+
 Each package has two processes, one in which `npc.compile_package` has compiled it. They take turns at the same call: some calls
 first, until no compiler runs beside them, then rounds of a few milliseconds. A row is the median over the rounds of the compiled
 seconds over the plain ones of the same round. Seconds are those of the process's threads: what a call costs, also on a machine
@@ -10,6 +12,7 @@ other processes, as one process is quicker than another by some percent all its 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import statistics
@@ -35,8 +38,8 @@ NOISE, AGAIN = 1.05, 2  # what is above is measured again so often
 class Worker:
     """A process that makes calls of one package."""
 
-    def __init__(self, package: str, is_compiled: bool):
-        command = [sys.executable, "-m", "benchmarks.packages", "--worker", package, *["--compiled"] * is_compiled]
+    def __init__(self, package: str, *options: str):
+        command = [sys.executable, "-m", "benchmarks.packages", "--worker", package, *options]
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, **what: Any) -> Any:
@@ -54,9 +57,16 @@ class Worker:
         self.process.wait()
 
 
-def work(package: str, is_compiled: bool) -> None:
+def pair(package: str, imports: str) -> tuple[Worker, Worker]:
+    """One as it is, and one that is compared with it."""
+    return Worker(package), Worker(package, *(["--imports", imports] if imports else ["--compiled"]))
+
+
+def work(package: str, is_compiled: bool, imports: str) -> None:
     """Answer the lines of standard input: {"call": name, "count": n} by the seconds of a call, or by why there is none."""
     warnings.simplefilter("ignore")
+    for name in filter(None, imports.split(",")):
+        importlib.import_module(name)
     calls = dict(CALLS[package])
     made: dict[str, Callable[[], Any]] = {}
     if is_compiled:
@@ -70,7 +80,7 @@ def work(package: str, is_compiled: bool) -> None:
             if asked["call"] not in made:
                 made[asked["call"]] = calls[asked["call"]]()
             call, count = made[asked["call"]], asked["count"]
-            if asked.get("settles"):
+            if asked.get("settles") and is_compiled:
                 settle(call)
             began = time.process_time()
             for _ in range(count):
@@ -121,11 +131,11 @@ def measured(plain: Worker, compiled: Worker, name: str) -> dict[str, float] | s
     }
 
 
-def measured_again(package: str, name: str, found: dict[str, float]) -> dict[str, float]:
+def measured_again(package: str, name: str, found: dict[str, float], imports: str) -> dict[str, float]:
     """The row whose ratio is the median of this one and those of other processes."""
     rows = [found]
     for _ in range(AGAIN):
-        workers = Worker(package, False), Worker(package, True)
+        workers = pair(package, imports)
         row = measured(*workers, name)
         assert isinstance(row, dict)
         rows.append(row)
@@ -134,8 +144,10 @@ def measured_again(package: str, name: str, found: dict[str, float]) -> dict[str
     return sorted(rows, key=lambda row: row["ratio"])[len(rows) // 2]
 
 
-def table(rows: dict[str, dict[str, dict[str, float]]], absent: list[str]) -> str:
+def table(rows: dict[str, dict[str, dict[str, float]]], absent: list[str], imports: str) -> str:
     lines = ["# Packages with every function compiled", "", machine_line(), ""]
+    if imports:
+        lines += [f'Nothing is compiled: "compiled" stands for a process that has imported {imports.replace(",", ", ")}.', ""]
     lines += [
         "Compiled over plain, small inputs, after 50 calls and the compilers beside them: `python -m benchmarks.packages`.",
         "",
@@ -167,16 +179,17 @@ def main() -> None:
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=f"of {', '.join(CALLS)}")
     parser.add_argument("-o", dest="file", type=Path, help="where to write the table")
     parser.add_argument("-k", dest="select", default="", help="calls with this in their names")
+    parser.add_argument("--imports", default="", metavar="MODULE,...", help="compile nothing: import these in the other process")
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
     parser.add_argument("--compiled", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
-        work(given.worker, given.compiled)
+        work(given.worker, given.compiled, given.imports)
         return
     rows: dict[str, dict[str, dict[str, float]]] = {}
     absent = []
     for package in given.packages or CALLS:
-        plain, compiled = Worker(package, False), Worker(package, True)
+        plain, compiled = pair(package, given.imports)
         rows[package] = {}
         for name, _ in CALLS[package]:
             if given.select not in name:
@@ -186,12 +199,12 @@ def main() -> None:
                 absent.append(f"{package} {name} ({found})")
                 continue
             if found["ratio"] > NOISE:
-                found = measured_again(package, name, found)
+                found = measured_again(package, name, found, given.imports)
             rows[package][name] = found
             print(f"{package} {name}: {found['ratio']:.2f}", file=sys.stderr, flush=True)
         for worker in (plain, compiled):
             worker.end()
-    text = table(rows, absent)
+    text = table(rows, absent, given.imports)
     print(text)
     if given.file:
         given.file.write_text(text)
