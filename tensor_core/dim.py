@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from npcompile.tensor_core.decline import Decline
-from npcompile.tensor_core.guards import Binds, Guard, compared
+from npcompile.tensor_core.guards import Guard, Keeps, compared
 from npcompile.tensor_core.source import Bound, Compared, Formula, Literal, Source, builtin
 from npcompile.tensor_core.source import Call as Called
 
@@ -126,7 +126,7 @@ class ShapeEnv:
                 raise Decline("a long expression of Python numbers that the program finds out")
             return expression
         found = self.names.setdefault(expression, Bound(f"n{len(self.names)}"))
-        self.guards[Binds(expression, found.name)] = None
+        self.guards[Keeps(expression, found.name)] = None  # not Binds: it may be a float
         return found
 
     def bound(self, size: Size, steps: int = MOST_STEPS) -> int | None:

@@ -28,6 +28,7 @@ from npcompile.tracer.guard_text import text_of
 
 Say = Callable[[Source], str]
 PLAIN = (type(None), bool, int, float, complex, str, bytes)  # what says itself what it is
+LONGEST = 80  # characters of what a guard computes, as part of another
 LENGTHS = {"==": "", ">": "more than ", ">=": "at least "}
 KINDS: dict[type, str] = {
     types.FunctionType: "function",
@@ -42,11 +43,15 @@ KINDS: dict[type, str] = {
 def spoken(guards: Iterable[Guard], names: Mapping[str, str]) -> Say:
     """What writes a source as the user would. `names` are what the user calls parameters of the generated program."""
     given = {guard.name: guard.source for guard in guards if isinstance(guard, Binds | Keeps)}
+    texts: dict[str, str] = {}  # of given ones: each may be made of several that are made of the same ones
 
     def say(source: Source) -> str:
         match source:
             case Name(name) if name in given:
-                return say(given[name])
+                if name not in texts:
+                    text = say(given[name])
+                    texts[name] = text if len(text) <= LONGEST else "(...)"
+                return texts[name]
             case Name(name):
                 return names.get(name, name)
             case Object(_, value):

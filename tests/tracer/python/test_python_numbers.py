@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+import npcompile as npc
+from npcompile.compiler import compiled_function
 from tests.tracer.harness import check
 
 
@@ -144,6 +146,32 @@ def test_steps_that_read_the_last_twice_do_not_add_up(x, a, n):
     return x * a + n, a, n
 
 
+def by_steps(a, b, c):
+    """Each number is made of two that are made of the same ones."""
+    for _ in range(12):
+        a, b = (a + b) * 0.5 + (a - b) * 0.25, (a * 0.5 - b) * (a - 0.25) + (b + 0.125)
+        a, b = (a + b) * 0.5 + (a - b) * 0.25, (a * 0.5 - b) * (a - 0.25) + (b + 0.125)
+        a, b = (a + b) * 0.5 + (a - b) * 0.25, (a * 0.5 - b) * (a - 0.25) + (b + 0.125)
+        if a - b > 100.0:
+            a = b
+    return 1.0 if (a - c) * 0.5 + (b - c) * 0.25 - (a * 0.25 - 1.0 + c * 0.125) * (b - 1.0) * (c + 2.0) >= 0 else 2.0
+
+
+def test_floats_of_many_steps_are_no_integers():
+    """A program holds for the numbers that it was made for."""
+    compiled = npc.compile(by_steps, backend="eager")
+    for c in (-0.5, 0.25, 0.75, 0.8):
+        assert compiled(1.0, 2.0, c) == by_steps(1.0, 2.0, c)
+    start, *_ = compiled_function(compiled).points.values()
+    assert len(start.variants) == 2
+
+
+def test_guards_of_many_steps_are_told_in_short():
+    """Their text would double with each."""
+    guards = npc.explain(npc.compile(by_steps, backend="eager"))(1.0, 2.0, 0.5).guards
+    assert max(map(len, str(guards).splitlines())) < 10_000
+
+
 @check(lambda round: 1.3 + round / 100)
 def test_a_loop_until_a_number_is_large(a):
     found, step = [a], a
@@ -152,6 +180,42 @@ def test_a_loop_until_a_number_is_large(a):
         d = (t - 1.0) / (100.0 - 1.0)
         step = a * (1 - d) + (1 + (a - 1) / 10) * d
     return np.array(found)
+
+
+def quartic(x):
+    return (x - 1.5) ** 4 + x * x
+
+
+@check(lambda round: (quartic, math.cosh)[round % 2], lambda round: -2.0 - round, lambda round: 3.0, graphs=0, breaks=0)
+def test_brents_method_makes_no_arrays(f, a, b):
+    """Numbers decide where it goes: their values are what programs are for, or Python runs."""
+    x = w = v = a + 0.381966 * (b - a)
+    fx = fw = fv = f(x)
+    step = before = 0.0
+    for k in range(60):
+        middle, least = 0.5 * (a + b), 1e-6 * abs(x) + 1e-9
+        if abs(x - middle) <= 2 * least - 0.5 * (b - a):
+            break
+        r, q = (x - w) * (fx - fv), (x - v) * (fx - fw)
+        p, q = (x - v) * q - (x - w) * r, 2 * (q - r)
+        p, q = (-p, q) if q > 0 else (p, -q)
+        if abs(before) > least and abs(p) < abs(0.5 * q * before) and q * (a - x) < p < q * (b - x):
+            before, step = step, p / q
+        else:
+            before = a - x if x >= middle else b - x
+            step = 0.381966 * before
+        u = x + (step if abs(step) >= least else least if step > 0 else -least)
+        fu = f(u)
+        if fu <= fx:
+            a, b = (x, b) if u >= x else (a, x)
+            v, w, x, fv, fw, fx = w, x, u, fw, fx, fu
+        else:
+            a, b = (u, b) if u < x else (a, u)
+            if fu <= fw or w == x:
+                v, w, fv, fw = w, u, fw, fu
+            elif fu <= fv or v in (x, w):
+                v, fv = u, fu
+    return x, fx, k
 
 
 UNION = float | np.ndarray
