@@ -92,7 +92,7 @@ def bare_call(compiled: Callable[..., Any], arguments: tuple[Any, ...]) -> Calla
 
     graphs = {name: value for name, value in known.namespace.items() if name.startswith("graph_")}
     known.namespace |= {name: partial(noting, graph) for name, graph in graphs.items()}
-    compiled(*arguments)
+    known.dispatch(*arguments)  # in Python: the entry's fast path reads no names
     known.namespace |= graphs
     (call,) = found
     return call

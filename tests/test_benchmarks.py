@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import report
+import npcompile as npc
+from benchmarks import guards, report
 from benchmarks.case import Case, Target
 from benchmarks.cases import CASES
 from benchmarks.measure import LONGEST_REST, LOOK, Row, Timing, disagreement, interleave, judge, rest
@@ -97,3 +98,10 @@ def test_commands_name_their_programs(module: str) -> None:
     refused = subprocess.run([*command, "no_such"], capture_output=True, text=True, check=False)
     assert refused.returncode == 2
     assert refused.stderr.endswith("error: no such program: no_such\n")
+
+
+@pytest.mark.parametrize("row", guards.ROWS, ids=lambda row: row.title)
+def test_the_graph_that_a_call_enters_is_found(row: guards.Row) -> None:
+    compiled, arguments = npc.compile(row.function), row.arguments(10)
+    expected = compiled(*arguments)
+    np.testing.assert_array_equal(guards.bare_call(compiled, arguments)(), expected)
