@@ -14,7 +14,7 @@ from npcompile.numpy_shim.registry import FUNCTIONS, implements, result_dtype
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, as_it_lies, cast, fresh, reshape, reshaped
 from npcompile.tensor_core.dim import Dim, Size, minimum, same
-from npcompile.tensor_core.dtypes import is_bfloat16
+from npcompile.tensor_core.dtypes import is_bfloat16, is_same_dtype
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import (
     Decline,
@@ -174,7 +174,7 @@ def scaled(builder: Builder, a: Array, b: Array) -> Array:
     """The product with a 0-D operand: a ufunc, but for matrices that BLAS takes."""
     dtype = common_dtype(a, b)
     if max(a.ndim, b.ndim) > 2 or dtype.char not in "fdFD":
-        a, b = (x if x.dtype == dtype else copy_of(x, "K", dtype) for x in (a, b))
+        a, b = (x if is_same_dtype(x.dtype, dtype) else copy_of(x, "K", dtype) for x in (a, b))
         return FUNCTIONS[np.multiply](builder, a, b)
     shape = a.shape or b.shape
     factors = [cast(builder, x.node, dtype) for x in (a, b)]

@@ -188,6 +188,8 @@ def converted(builder: Builder, value: Any, dtype: Any, order: str, copy: Any, n
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(value, Array) and value.meta.boxed:
         x = value
+        if wanted is not None and wanted == x.dtype and wanted.char != x.dtype.char:
+            raise Decline("C's long as its long long, or the reverse, which np.array and np.asarray leave or view")
         is_ready = (wanted is None or x.dtype == wanted) and (order in "KA" or is_contiguous(x.meta, order))
         if copy is not None and flag(copy) or not is_ready:
             if copy is not None and not flag(copy):

@@ -36,7 +36,7 @@ from npcompile.numpy_shim.overlaps import require_read_first
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured, as_array, implements, is_traced, literal
 from npcompile.tensor_core.array import Array, cast, expand, fresh, full, reshaped
 from npcompile.tensor_core.dim import same
-from npcompile.tensor_core.dtypes import is_bfloat16
+from npcompile.tensor_core.dtypes import is_bfloat16, is_same_dtype
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.known import known_values
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, is_contiguous, product
@@ -127,7 +127,7 @@ def view(builder: Builder, x: Array, dtype: Any = np._NoValue, type: Any = None)
     if type is not None or dtype is None or isinstance(dtype, DTYPE_CLASS):
         raise Decline("view(type=), of a class of dtypes, or of the dtype None, which is float64")
     wanted = x.dtype if dtype is np._NoValue else dtype_of(dtype)
-    if wanted == x.dtype:  # another array, whose base is x
+    if is_same_dtype(wanted, x.dtype):  # another array, whose base is x
         return x.view("permute", tuple(range(x.ndim)), x.meta)
     if wanted.kind == "b" or (wanted.char in "gG") != (x.dtype.char in "gG"):
         raise Decline("bytes seen as truths, or bytes that no number is made of")

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.array import Array, fresh
+from npcompile.tensor_core.array import Array, cast, fresh
 from npcompile.tensor_core.dim import Dim
-from npcompile.tensor_core.dtypes import is_number
+from npcompile.tensor_core.dtypes import is_number, is_same_dtype
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.number import Number
@@ -74,18 +74,16 @@ def result_dtype(*types: Any) -> np.dtype:
 def as_array(builder: Builder, value: Any, dtype: np.dtype | None = None) -> Array:
     """np.asarray(value): the Array itself, or a fresh one made of constants and traced values."""
     if isinstance(value, Array):
-        if dtype is None or value.dtype == dtype:
+        if dtype is None or is_same_dtype(value.dtype, dtype):
             return value
         require_number_fits(value, dtype)
         return fresh(builder, builder.apply("cast", value.node, dtype=dtype), boxed=value.meta.boxed)
     if isinstance(value, Number):
         node = value.node(builder)
-        node = node if dtype is None or node.dtype == dtype else builder.apply("cast", node, dtype=dtype)
-        return fresh(builder, node)
+        return fresh(builder, node if dtype is None else cast(builder, node, dtype))
     if isinstance(value, Dim):
         node = builder.apply("size", value=value)
-        node = node if dtype is None or node.dtype == dtype else builder.apply("cast", node, dtype=dtype)
-        return fresh(builder, node)
+        return fresh(builder, node if dtype is None else cast(builder, node, dtype))
     if isinstance(value, (list, tuple)) and is_traced(value):
         return stack_values(builder, value, dtype)
     if dtype is None:
@@ -135,7 +133,6 @@ def stack_values(builder: Builder, values: Any, dtype: np.dtype | None) -> Array
         raise Decline("setting an array element with a sequence of different shapes")
     nodes = []
     for part in parts:
-        node = part.node if part.dtype == dtype else builder.apply("cast", part.node, dtype=dtype)
-        nodes.append(builder.apply("reshape", node, shape=(1, *part.shape)))
+        nodes.append(builder.apply("reshape", cast(builder, part.node, dtype), shape=(1, *part.shape)))
     node = builder.apply("concatenate", *nodes, axis=0) if len(nodes) > 1 else nodes[0]
     return fresh(builder, node, TensorMeta((len(parts), *parts[0].shape), np.dtype(dtype)))

@@ -12,7 +12,7 @@ import numpy as np
 from npcompile.numpy_shim.registry import as_array, require_dtype
 from npcompile.tensor_core.array import Array, as_it_lies, cast, fresh, size_node
 from npcompile.tensor_core.dim import Dim
-from npcompile.tensor_core.dtypes import name_of
+from npcompile.tensor_core.dtypes import canonical
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, Shape
 from npcompile.tensor_core.number import LARGEST, Integer, Number
@@ -168,12 +168,12 @@ def resolved(
     except (TypeError, ValueError) as error:
         raise Decline(str(error)) from None
     *inputs, result = map(require_dtype, found)
-    return (*(np.dtype(name_of(d)) for d in inputs), require_canonical(result))  # of int64's C types, the inputs' do not matter
+    return (*map(canonical, inputs), require_canonical(result))  # of int64's C types, the inputs' do not matter
 
 
 def require_canonical(dtype: np.dtype) -> np.dtype:
     """NumPy has two integer types of the same 64 bits (long and longlong): graphs have one."""
-    if require_dtype(dtype).char != np.dtype(name_of(dtype)).char:
+    if require_dtype(dtype).char != canonical(dtype).char:
         raise Decline(f"arrays of the C type {dtype.char!r} run as NumPy")
     return dtype
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.dim import Dim, Size, maximum, minimum, same
-from npcompile.tensor_core.dtypes import name_of
+from npcompile.tensor_core.dtypes import is_same_dtype, name_of
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import (
     Decline,
@@ -526,7 +526,7 @@ def view_text(base: str, steps: Sequence[Step]) -> str:
 
 
 def cast(builder: Builder, node: Node, dtype: np.dtype) -> Node:
-    return node if node.meta.dtype == dtype else builder.apply("cast", node, dtype=np.dtype(dtype))
+    return node if is_same_dtype(node.meta.dtype, np.dtype(dtype)) else builder.apply("cast", node, dtype=np.dtype(dtype))
 
 
 def as_it_lies(x: Array) -> Node:

@@ -20,6 +20,11 @@ def is_number(dtype: np.dtype) -> bool:
     return (dtype.char in NUMBERS and dtype.isnative) or is_bfloat16(dtype)
 
 
+def is_same_dtype(a: np.dtype, b: np.dtype) -> bool:
+    """The same type of number: C's long and long long are equal as dtypes, and those of their scalars are two types."""
+    return a == b and a.char == b.char
+
+
 def kind_of(dtype: np.dtype) -> str:
     """As `dtype.kind`, but "f" for bfloat16."""
     return "f" if dtype.kind == "V" and is_bfloat16(dtype) else dtype.kind
@@ -35,9 +40,16 @@ def dtype_of_char(char: str) -> np.dtype:
     return np.dtype("bfloat16" if char == "E" else char)
 
 
+def canonical(dtype: np.dtype) -> np.dtype:
+    """Of C's integer types of one size the same: long, where long long has as many bits."""
+    return dtype if is_bfloat16(dtype) else np.dtype(dtype.str)
+
+
 def name_of(dtype: np.dtype) -> str:
-    """What np.dtype() makes the dtype of again; of C's integer types of one size the same."""
-    return "bfloat16" if is_bfloat16(dtype) else dtype.str
+    """What np.dtype() makes the dtype of again."""
+    if is_bfloat16(dtype):
+        return "bfloat16"
+    return dtype.str if canonical(dtype).char == dtype.char else dtype.char
 
 
 def precision_of(dtype: np.dtype) -> int:

@@ -292,8 +292,10 @@ def freeze(value: Any) -> Any:
     """A hashable key that tells -0.0 from 0.0, 1 from 1.0 from True, and a NaN from one of another sign alone."""
     if type(value) in KEYS:  # most of them
         return KEYS[type(value)](value)
+    if isinstance(value, np.dtype):
+        return (value, value.char)  # of C's long and long long, which are equal
     if isinstance(value, np.ndarray):
-        return (value.dtype, value.shape, value.tobytes())
+        return (value.dtype, value.dtype.char, value.shape, value.tobytes())
     if isinstance(value, np.generic):
         return (type(value), value.tobytes())
     if isinstance(value, (float, complex)):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.dim import Dim, ShapeEnv, Size, same
-from npcompile.tensor_core.dtypes import kind_of, precision_of
+from npcompile.tensor_core.dtypes import is_same_dtype, kind_of, precision_of
 from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Builder, Graph, Node, topological
 from npcompile.tensor_core.meta import Shape, is_static, product
@@ -201,7 +201,7 @@ def movement_of_copies(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], pa
 
 @rule("cast", "bitcast")
 def cast_to_its_own_dtype(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: dict[str, Any]) -> Node | None:
-    return inputs[0] if inputs[0].dtype == params["dtype"] else None
+    return inputs[0] if is_same_dtype(inputs[0].dtype, params["dtype"]) else None
 
 
 @rule("bitcast")
@@ -265,7 +265,7 @@ COMMUTATIVE = {"add", "multiply", "bitwise_or", "bitwise_xor", "logical_or", "lo
 def neutral_operand(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: dict[str, Any]) -> Node | None:
     for x, other in (inputs, inputs[::-1]) if op in COMMUTATIVE else (inputs,):
         for value, kinds in NEUTRAL_RIGHT[op]:
-            if kind_of(x.dtype) in kinds and x.dtype == other.dtype and is_value(other, value):
+            if kind_of(x.dtype) in kinds and is_same_dtype(x.dtype, other.dtype) and is_value(other, value):
                 return x
     return None
 
@@ -285,7 +285,7 @@ IDENTITY_ON = {
 @rule(*IDENTITY_ON)
 def operation_without_effect(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: dict[str, Any]) -> Node | None:
     (x,) = inputs
-    return x if kind_of(x.dtype) in IDENTITY_ON[op] and OPS[op].meta(x.meta).dtype == x.dtype else None
+    return x if kind_of(x.dtype) in IDENTITY_ON[op] and is_same_dtype(OPS[op].meta(x.meta).dtype, x.dtype) else None
 
 
 @rule("negative", "invert", "conjugate", "logical_not")

@@ -15,7 +15,7 @@ import numpy as np
 
 from npcompile.tensor_core.array import expand, full, permute, reshaped
 from npcompile.tensor_core.dim import Dim, Size, same
-from npcompile.tensor_core.dtypes import is_bfloat16
+from npcompile.tensor_core.dtypes import is_bfloat16, is_same_dtype
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Shape
 from npcompile.tensor_core.op import OPS
@@ -144,7 +144,7 @@ class Value:
     def cast(self, dtype: Any) -> Value:
         """astype(dtype); complex to real takes the real part."""
         dtype = np.dtype(dtype)
-        if self.dtype == dtype:
+        if is_same_dtype(self.dtype, dtype):
             return self
         if self.dtype.kind == "c" and dtype.kind != "c":
             return self.op("real").cast(dtype)

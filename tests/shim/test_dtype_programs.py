@@ -31,6 +31,35 @@ def test_two_integers_of_64_bits() -> None:
         assert type(compiled(kind(2), 7)) is type(program(kind(2), 7))
 
 
+@pytest.mark.parametrize("other", "qlQL")
+@pytest.mark.parametrize("own", "qld")
+@pytest.mark.parametrize("backend", EXAMPLES)
+def test_results_have_the_integer_type_that_numpy_gives(backend: str, own: str, other: str) -> None:
+    def casts(x):
+        return x.astype("l"), x.astype("q"), (x / 2).astype(other), x.astype(other)[0], np.array([x[0], x[1]], other)
+
+    def sums(x):
+        return np.sum(x, dtype=other), np.cumsum(x, dtype=other), x.astype(other).max(), np.take(x.astype(other), 0)
+
+    def nothing_done(x):
+        return x.astype(other) + 0, +x.astype(other), np.floor(x.astype(other)), x + np.zeros(3, other)
+
+    def seen(x):
+        return x.view(other), x.view(other).sum(), np.int64(x[0]), np.longlong(x[0])
+
+    def converted(x):
+        return np.asarray(x, other), np.array(x, other), x.astype(other, copy=False)
+
+    def chars(results):
+        return [(type(r), r.dtype.char) for r in results]
+
+    x = np.array([5, 1, 8], own)
+    for function in (casts, sums, nothing_done, seen, converted):
+        ours, theirs = npc.compile(function, backend=backend)(x), function(x)
+        assert chars(ours) == chars(theirs)
+        assert all(map(np.array_equal, ours, theirs))
+
+
 def scaled_by_too_much(x):
     return x * 1e40
 
