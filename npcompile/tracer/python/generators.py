@@ -7,9 +7,10 @@ with `try` or `with` blocks is never asked to its end: when it is forgotten, Pyt
 from __future__ import annotations
 
 import functools
+import itertools
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import raising
@@ -34,6 +35,10 @@ Keywords = dict[str, Any]
 
 def generator(frame: Frame, inner: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Generator:
     """A generator that runs `inner`. `function(*positional, **keywords)` makes the same one."""
+    if asks_when_made(inner.program.code):
+        iterator = inner.locals[ITERATED] = iteration.iterator_of(frame.capture, frame.capture.realize(inner.locals[ITERATED]))
+        frame.capture.frame = frame
+        positional = [iterator, *positional[1:]]
     maker = [Partial(functools.partial, [function, *positional], keywords)] if keywords else [function, *positional]
     made = Generator("lazy", maker, made_at=frame.root.index, frame=inner, bodies=frame.capture.bodies)
     made.has_blocks = has_blocks(inner.program.code)
@@ -44,6 +49,16 @@ def generator(frame: Frame, inner: Frame, function: Any, positional: Arguments, 
 def frame_of(made: Generator) -> Frame:
     assert isinstance(made.frame, Frame), made.frame
     return made.frame
+
+
+ITERATED: Final = ".0"  # what a generator expression is given
+
+
+@functools.cache
+def asks_when_made(code: types.CodeType) -> bool:
+    """Is a generator expression given something to iterate over, and not its iterator, as the function around it has it?"""
+    names = (i.opname for i in decode(code).instructions)
+    return "GET_ITER" in itertools.takewhile(lambda name: name != "RETURN_GENERATOR", names)
 
 
 def has_blocks(code: types.CodeType) -> bool:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import npcompile as npc
 from tests.tracer.harness import check
 
 
@@ -105,6 +106,49 @@ def rows_of(x, scale):
 @check(graphs=1, breaks=0)
 def test_generator_function(x):
     return [row + 1 for row in rows_of(x, 2)], sum(rows_of(x, 3.0)), next(rows_of(x, 1))
+
+
+class Rows:
+    """Says that it is asked for an iterator."""
+
+    def __init__(self, x, said):
+        self.x, self.said = x, said
+
+    def __iter__(self):
+        self.said.append("asked")
+        return iter([self.x, self.x + 1])
+
+
+@check()
+def test_a_generator_expression_asks_for_its_iterator_where_it_is_made(x):
+    said = []
+    doubled = (row * 2 for row in Rows(x, said))
+    said.append("made")
+    return [*doubled], said
+
+
+@check()
+def test_a_generator_expression_asks_once(x):
+    said = []
+    doubled = (row * 2 for row in Rows(x, said))
+    first = next(doubled)
+    npc.graph_break()
+    return first, [*doubled], said
+
+
+@check(lambda round: np.ones(3) if round == 1 else np.float32(2), rounds=3)
+def test_a_generator_expression_over_what_is_not_iterable(x):
+    doubled = (v * 2 for v in x)
+    return sum(doubled)
+
+
+@check(lambda round: np.ones(3) if round == 1 else np.float32(2), rounds=3)
+def test_a_handler_sees_that_it_is_not_iterable(x):
+    try:
+        doubled = (v * 2 for v in x)
+    except TypeError as error:
+        return str(error), x + 1
+    return sum(doubled)
 
 
 @check(graphs=1, breaks=0)
