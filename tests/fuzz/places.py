@@ -50,13 +50,19 @@ def placed(place: str, function: Callable[..., Any], user: Any, name: str, argum
             return lambda: function(*others, **{name: last})
         case "default":
             function.__defaults__ = (last,)
-        case "global":
-            user.__globals__[name] = last
-        case "attribute":
-            setattr(user.__self__, name, last)
-        case "cell":
-            cell_of(user, name).cell_contents = last
+    leave_there(place, user, name, last)
     return lambda: function(*others)
+
+
+def leave_there(place: str, user: Any, name: str, value: Any) -> None:
+    """What is outside of the function, and found there by `left_there`."""
+    match place:
+        case "global":
+            user.__globals__[name] = value
+        case "attribute":
+            setattr(user.__self__, name, value)
+        case "cell":
+            cell_of(user, name).cell_contents = value
 
 
 def left_there(place: str, user: Any, name: str) -> Any:
