@@ -17,6 +17,13 @@ def test_mask_for_all_axes_takes_vectors() -> None:
         check_program(Program(f"x[{mask}] = v; return x", {"x": x, "v": value}), "eager")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_numpy_fails_at() -> None:
+    """Where x and what is added share memory, ufunc.at says twice that an index is out of bounds, which is a SystemError."""
+    given = {"x": np.ones((2, 3, 4)), "k": np.array([[1], [2], [-3]])}
+    check_program(Program("np.add.at(x, (2, [1, -3, -2], k), x.T); return x", given), "eager")
+
+
 @pytest.mark.parametrize("backend", EXAMPLES)
 def test_index_programs(backend: str) -> None:
     check_examples(draw_program, check_program, backend, EXAMPLES[backend])
