@@ -122,9 +122,8 @@ def same_outcome(ours: Outcome, theirs: Outcome, ulp: int) -> None:
     if theirs.error is not None:
         assert ours.error is not None, f"{theirs.error!r} is not raised; the result is {ours.value!r}"
         assert type(ours.error) is type(theirs.error), (ours.error, theirs.error)
-        if not isinstance(
-            theirs.error, SystemError
-        ):  # a fault of NumPy's: CPython says which object was called, and where it lies
+        # SystemError is a fault of NumPy's: CPython says which object was called, and where it lies.
+        if not isinstance(theirs.error, SystemError):
             assert str(ours.error) == str(theirs.error)
         assert ours.line == theirs.line, f"raised from line {ours.line}, not {theirs.line}"
     elif ours.error is not None:
