@@ -57,8 +57,8 @@ ITERATED: Final = ".0"  # what a generator expression is given
 @functools.cache
 def asks_when_made(code: types.CodeType) -> bool:
     """Is a generator expression given something to iterate over, and not its iterator, as the function around it has it?"""
-    names = (i.opname for i in decode(code).instructions)
-    return "GET_ITER" in itertools.takewhile(lambda name: name != "RETURN_GENERATOR", names)
+    before = itertools.takewhile(lambda i: i.traits.defines != "generator", decode(code).instructions)
+    return any(i.traits.stack == "iterator" for i in before)
 
 
 def has_blocks(code: types.CodeType) -> bool:
