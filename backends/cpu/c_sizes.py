@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any
 
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.kernels.index import symbols_in
-from npcompile.backends.kernels.kernel import (
-    Accumulate,
-    Blocks,
-    CheckIndex,
-    Columns,
-    Kernel,
-    Load,
-    Loop,
-    Position,
-    Product,
-    Reduce,
-    ScratchRow,
-    Statement,
-    Store,
-    Tiles,
-    walk,
-)
-from npcompile.tensor_core.dim import Size, c_call, text_of
+from npcompile.backends.kernels.kernel import Kernel
+from npcompile.tensor_core.dim import Dim, Size, c_call, text_of
 
 INTERNAL = re.compile(r"[vtk]\d+")  # names that lowering gives to axes and values
 NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
@@ -44,36 +30,29 @@ def symbol_text(name: str) -> str:
 
 
 def context_fields(kernel: Kernel, symbols: Sequence[str]) -> list[tuple[str, str]]:
-    used = {name for s in walk(kernel.body) for size in sizes_in(s) for name in symbols_in(size)}
-    fields = [("char*", b) for b in kernel.buffers]
-    fields += [(c_type(d), n) for n, d in kernel.scalars.items()]
-    return fields + [("int64_t", symbol_text(s)) for s in symbols if s in used]
+    used = symbols_used(kernel)
+    given = [("char*", b) for b in kernel.buffers]
+    given += [(c_type(d), n) for n, d in kernel.scalars.items()]
+    return given + [("int64_t", symbol_text(s)) for s in symbols if s in used]
 
 
-def sizes_in(s: Statement) -> Iterator[Size]:
-    match s:
-        case Load() | Store():
-            yield s.offset
-        case Product():
-            yield from s.sizes
-            for x in s.matrices:
-                yield from (x.offset, x.row, x.column)
-        case Position():
-            yield s.index
-        case CheckIndex():
-            yield s.size
-        case Accumulate():
-            yield s.position
-        case Loop():
-            yield s.size
-        case Reduce():
-            yield s.count
-        case ScratchRow():
-            yield s.bytes
-        case Columns():
-            yield s.size
-            yield from (n for _, n in s.loops)
-        case Tiles():
-            yield from (s.size, s.elements, s.bytes)
-        case Blocks():
-            yield from (s.size, s.bytes, *s.own.values(), *(n for _, n in s.stack))
+def symbols_used(kernel: Kernel) -> set[str]:
+    """The symbols of every size in it, whatever field of its statements holds the size."""
+    used: set[str] = set()
+    parts: list[Any] = [kernel]
+    while parts:
+        match parts.pop():
+            case Dim() as size:
+                used.update(size.symbols())
+            case list() | tuple() as several:
+                parts += several
+            case dict() as several:
+                parts += several.values()
+            case part:
+                parts += [getattr(part, name) for name in field_names(part.__class__)]
+    return used
+
+
+@cache
+def field_names(kind: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) else ()

@@ -131,3 +131,28 @@ def test_extremes_beside_sums(dtype: str) -> None:
         rows = x.min(axis=1), x.sum(axis=1), x.max(axis=1), (-x).max(axis=1), x.argmin(axis=1)
         for found, expected in zip((*of_all(x[0]), *of_rows(x)), (*total, *rows)):
             np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "f4" else 1e-14)
+
+
+@pytest.mark.filterwarnings("error")  # a compiler that failed
+def test_symbolic_sizes_that_only_the_order_of_a_sum_needs() -> None:
+    def doubled(x):
+        return (2 * x).sum()
+
+    def written(x, y):
+        if y.min() < 0 and y.ndim < 2:
+            z = -y
+        else:
+            z = -y
+        x.reshape(-1)[:] += 1
+        return x.sum(), z
+
+    compiled = npc.compile(doubled, backend="cpu")
+    for shape in ((2, 6), (3, 0)):  # the loops are empty, whatever the number of rows
+        assert compiled(np.ones(shape)) == 2 * math.prod(shape)
+    compiled = npc.compile(written, backend="cpu")
+    for shape in ((4, 4), (1, 3), (2, 6)):  # one flat loop, whatever the stride of the rows
+        x = np.arange(float(math.prod(shape))).reshape(shape)[::-1, ::-1]
+        y = x.copy()
+        total, z = compiled(x, y)
+        assert total == (y + 1).sum()
+        np.testing.assert_array_equal((x, z), (y + 1, -y))
