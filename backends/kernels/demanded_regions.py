@@ -1,13 +1,12 @@
-"""Which values are computed whole though only parts of them are read: NumPy reports the floating-point errors of all elements."""
+"""Which values are computed whole though only parts of them are read: NumPy reports the errors of all elements."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from npcompile.tensor_core.dim import Dim, Size, same
-from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import Shape
 from npcompile.tensor_core.op import OPS
@@ -131,12 +130,15 @@ def read_whole(reader: Node) -> Iterator[Node]:
             yield x
 
 
-def reported_whole(nodes: Sequence[Node], whole: Collection[Node]) -> set[Node]:
+def demanded_whole(nodes: Sequence[Node], whole: Collection[Node], has_errors: Callable[[Node], bool]) -> set[Node]:
     """The nodes to be computed whole beside these, of all that are computed, each after what it uses."""
+    erring = {node for node in nodes if node.op != "input" and has_errors(node)}
+    if not erring:
+        return set()
     coverage = Coverage(set(whole))
     added = set()
     for node in reversed(nodes):
-        if node.op != "input" and may_report(node) and not coverage.is_whole(node):
+        if node in erring and not coverage.is_whole(node):
             coverage.whole.add(node)
             added.add(node)
         coverage.read(node)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.kernels.demanded_regions import reported_whole
+from npcompile.backends.kernels.demanded_regions import demanded_whole
 from npcompile.backends.kernels.graph_partition import LEAVES
 from npcompile.backends.kernels.index import (
     Index,
@@ -30,10 +30,11 @@ from npcompile.backends.kernels.operations import is_costly
 from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.dtypes import short
+from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Graph, Node, topological
 from npcompile.tensor_core.meta import contiguous_strides, product
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.value_ranges import Intervals
+from npcompile.tensor_core.value_ranges import Intervals, is_inside
 
 MOVEMENT = ("permute", "slice", "broadcast_to", "reshape")
 UPDATES = ("slice_update", "scatter")
@@ -324,7 +325,7 @@ def choose_anchors(
     reports: bool = False,
     abreast: bool = False,
 ) -> list[Node]:
-    """With `reports`, values whose floating-point errors are to be reported are computed whole."""
+    """Values are computed whole whose index may be outside, and with `reports` those that may report floating-point errors."""
     nodes = live_nodes(results)
     readers = count_readers(nodes)
     forced = {r.node for r in results}
@@ -337,7 +338,8 @@ def choose_anchors(
             forced.add(n.inputs[0])
         if is_long_join(n) and not abreast:
             forced.add(n)
-    forced |= reported_whole(nodes, forced) if reports else set()
+    intervals = Intervals()
+    forced |= demanded_whole(nodes, forced, lambda n: may_be_outside(n, intervals) or reports and may_report(n))
     anchors: dict[Node, None] = {}
     cost: dict[Node, float] = {}
     depth: dict[Node, int] = {}
@@ -447,6 +449,17 @@ def is_gathered_often(gather: Node) -> bool:
     read = [i for i in x.inputs if i.meta.ndim]
     is_combined = OPS[x.op].kind == "elementwise" and len(read) > 1
     return is_combined and 2 * product(list(map(estimate, x.shape))) <= product(list(map(estimate, gather.shape)))
+
+
+def may_be_outside(node: Node, intervals: Intervals) -> bool:
+    """Does it read an array at indices that are data, so that NumPy may raise IndexError?"""
+    if node.op != "gather":
+        return False
+    x, *indices = node.inputs
+    own, ranges = identity(indices[0].shape), ranges_of(indices[0].shape)
+    return any(
+        computed_index(i, own, size, ranges) is None and not is_inside(intervals.of(i), size) for i, size in zip(indices, x.shape)
+    )
 
 
 def reads_elsewhere(update: Node, base: Node, reads: Sequence[tuple[Node, Index]]) -> bool:
