@@ -94,8 +94,11 @@ def run(module: types.ModuleType, package: CompiledPackage) -> None:
     """Run the code of `module` as `__main__`. What it raises is shown without the frames that lead there."""
     namespace = vars(module)
     namespace["__builtins__"] = builtins
-    if "__annotations__" in vars(sys.modules["__main__"]):  # up to Python 3.13
+    given = vars(sys.modules["__main__"])
+    if "__annotations__" in given:  # up to Python 3.13
         namespace["__annotations__"] = {}
+    if "__cached__" not in given:  # since Python 3.15
+        namespace.pop("__cached__", None)
     sys.modules["__main__"] = module
     try:
         package.compile_loaded()

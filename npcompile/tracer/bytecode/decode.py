@@ -131,7 +131,7 @@ SPECIAL_EXIT: Final = 1  # the argument of LOAD_SPECIAL for __exit__
 MOVING: Final = (  # how the names begin of instructions that call and compute nothing
     *("CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "RESUME", "COPY", "SWAP", "POP_TOP", "POP_JUMP", "JUMP_FORWARD", "IS_OP"),
     *("LOAD_CONST", "LOAD_SMALL_INT", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_ATTR", "STORE_FAST", "STORE_ATTR"),
-    *("RETURN_VALUE", "RETURN_CONST"),
+    *("LOAD_COMMON_CONSTANT", "RETURN_VALUE", "RETURN_CONST"),
 )
 MOVES: Final = frozenset(opcode for name, opcode in dis.opmap.items() if name.startswith(MOVING))
 OF_YIELD_FROM: Final = 3  # the argument of GET_ITER for `yield from`, where it has one
