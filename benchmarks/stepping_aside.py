@@ -1,7 +1,8 @@
 """What functions that stepped aside cost over plain ones: `python -m benchmarks.stepping_aside [PACKAGE CALL]`.
 
-Nanoseconds of a call of two functions that do next to nothing; or, for a call of `benchmarks.packages`, how many times as long it
-takes with the counts of calls in front of the package's functions as without, in one process that has compiled the package.
+Nanoseconds of a call of two functions that do next to nothing, and of one that runs compiled for arrays and as it is for numbers.
+Or, for a call of `benchmarks.packages`, how many times as long it takes with the counts of calls in front of the package's
+functions as without, in one process that has compiled the package.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import timeit
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import npcompile as npc
 from benchmarks.packages.__main__ import settle
 from benchmarks.packages.calls import CALLS
 from npcompile.compiler import compiled_function
 
 NUMBER, ROUNDS, BEFORE = 100_000, 9, 60
+ARRAY = np.linspace(1, 2, 1000)
 WARM, SHORTEST, PAIRS = 60, 0.01, 41  # calls after each change, which make CPython's own caches anew; seconds of a round
 
 
@@ -28,6 +32,10 @@ def first(x: Any) -> Any:
 
 def plus(x: Any, y: Any) -> Any:
     return x + y
+
+
+def kinds(x: Any, y: Any) -> Any:
+    return x + y if isinstance(x, float) else np.exp(x * y) + x / (y + 1.0)
 
 
 def nanoseconds(call: Callable[[], Any]) -> float:
@@ -44,6 +52,17 @@ def of_functions() -> None:
         extra = statistics.median(nanoseconds(calls[0]) - nanoseconds(calls[1]) for _ in range(ROUNDS))
         is_aside = compiled.__code__ is known.current.aside
         print(f"{function.__name__}: {extra:.0f} ns more, {'as it is' if is_aside else 'compiled'} ({known.trial})")
+
+
+def of_kinds() -> None:
+    compiled = npc.compile(kinds)
+    for _ in range(BEFORE):
+        compiled(ARRAY, ARRAY)
+        compiled(2.0, 3.0)
+    extra = statistics.median(
+        nanoseconds(lambda: compiled(2.0, 3.0)) - nanoseconds(lambda: kinds(2.0, 3.0)) for _ in range(ROUNDS)
+    )
+    print(f"{kinds.__name__}: {extra:.0f} ns more for numbers ({compiled_function(compiled).trial})")
 
 
 def of_package(name: str, call_name: str) -> None:
@@ -79,6 +98,7 @@ def main() -> None:
         of_package(*given.call)
     else:
         of_functions()
+        of_kinds()
 
 
 if __name__ == "__main__":

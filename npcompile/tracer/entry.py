@@ -299,6 +299,34 @@ def handing_on(parameters: Parameters) -> Callable[[Callable[..., Any]], Callabl
 
 
 @functools.cache
+def choosing(parameters: Parameters, kinds: int) -> Callable[..., Callable[..., Any]]:
+    """What makes a function that hands its arguments on to `dispatch`, or to `plain` where they have types of one of `kinds`.
+
+    It takes an item of `counts` in each call; where there is none left `again` is called instead.
+    """
+    names, ends = parameters.names, "_" * max(map(len, ("", *parameters.names)))
+    inside = ("type", "counts", "dispatch", "plain", "again", "kinds")
+    kind, counts, dispatch, plain, again, given = (f"_{name}{ends}" for name in inside)
+    types = [[f"_{n}_{k}{ends}" for k in range(len(names))] for n in range(kinds)]
+    tests = [" and ".join(f"{kind}({name}) is {t}" for name, t in zip(names, each)) for each in types]
+    handed = ", ".join(names)
+    lines = [
+        f"def choosing({counts}, {dispatch}, {plain}, {again}, {given}):",
+        *(f"    {', '.join(each)}, = {given}[{n}]" for n, each in enumerate(types)),
+        f"    def choose({handed}):",
+        f"        for _{ends} in {counts}:",
+        *(f"            if {test}: return {plain}({handed})" for test in tests),
+        f"            return {dispatch}({handed})",
+        f"        return {again}({handed})",
+        "    return choose",
+    ]
+    scope: dict[str, Any] = {kind: type}
+    exec(compile("\n".join(lines), f"{GENERATED}choosing, {UNCOUNTED}>", "exec"), scope)
+    made: Callable[..., Callable[..., Any]] = scope["choosing"]
+    return made
+
+
+@functools.cache
 def overheads() -> tuple[float, float]:
     """Seconds that an entry adds to what it enters, and a function that hands its arguments on to what it calls."""
 

@@ -24,7 +24,7 @@ from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import uncounted
-from npcompile.tracer.entry import Current, compiled_function, overheads
+from npcompile.tracer.entry import Current, choosing, compiled_function, overheads
 from npcompile.tracer.parts import FEW, Parts, kind_of, parts_of, shares
 from npcompile.tracer.restarts import Break
 from npcompile.tracer.variant import Options, Variant
@@ -397,21 +397,14 @@ def calls_between(seconds: float) -> int:
 @uncounted
 def entering(trial: Trial, aside: set[tuple[type, ...]], calls: int) -> Callable[..., Any]:
     """What calls the function as it is for values of types `aside`, else its dispatch; so often, then it asks the trial again."""
-    counts, dispatch, plain = itertools.repeat(0, calls), trial.function.dispatch, trial.function.plain
+    function, counts = trial.function, itertools.repeat(0, calls)
 
-    def enter(*state: Any) -> Any:
-        for _ in counts:
-            return dispatch(*state)
+    def again(*state: Any) -> Any:
         trial.is_due = True
         return trial(*state)
 
-    def choose(*state: Any) -> Any:
-        for _ in counts:
-            return (plain if (*map(type, state),) in aside else dispatch)(*state)
-        trial.is_due = True
-        return trial(*state)
-
-    return choose if aside else enter
+    kinds = tuple(aside)
+    return choosing(function.parameters, len(kinds))(counts, function.dispatch, function.plain, again, kinds)
 
 
 def in_words(seconds: float) -> str:

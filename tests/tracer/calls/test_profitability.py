@@ -208,6 +208,27 @@ def test_types_tell_the_way(monkeypatch):
     assert known.current.enter is entered
 
 
+def test_types_tell_the_way_whatever_parameters_are_called(monkeypatch):
+    """Of several parameters each is asked; what runs as it is gets keywords as such."""
+    Clock(monkeypatch, lambda state, is_plain: 1e-6 * (10 if is_plain == (type(state[0]) is np.ndarray) else 1))
+
+    @npc.compile
+    def added(type, _, *, counts=0, kinds=None):
+        return type + _ + counts
+
+    calls = [(2.5, 1), (2, 1.5), (np.arange(5.0), 1)]
+    for state in calls:
+        for _ in range(CALLS):
+            added(*state, counts=3)
+    for _ in range(FEWEST + CALLS + FORGOTTEN):
+        added(*calls[-1], counts=3)
+    known = compiled_function(added)
+    entered = known.current.enter
+    assert entered not in (known.trial, known.dispatch)
+    for state in [*calls, (np.float64(2), 1), (True, np.ones(2))]:
+        assert np.array_equal(added(*state, counts=4), known.user(*state, counts=4))
+
+
 @pytest.mark.parametrize("lucky", [COMPILED, PLAIN])
 def test_one_short_call_among_long_ones_tells_nothing(monkeypatch, lucky):
     """As of a function that calls itself: of calls of one kind a few are much shorter than others."""
