@@ -41,6 +41,7 @@ from npcompile.backends.cpu.primitives import c_type
 
 HELPERS = r"""
 #define NPC_FOLDED 256 /* numbers that are combined at once */
+#define NPC_STORED 128 /* of those that are computed and stored before: the next ones are read meanwhile */
 /* Have rows that follow each other by these strides no byte in common, however many rows there are? */
 static inline int npc_are_other_columns(const char* low, const char* high, int64_t stride, const char* low2, const char* high2,
                                         int64_t stride2) {

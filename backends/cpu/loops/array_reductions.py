@@ -191,8 +191,7 @@ def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str, re
         f"int64_t* const starts = rt->scratch(most * ({tree.dtype.itemsize} + (int64_t)sizeof(int64_t)));",
         "if (!starts) return -1;",
         f"struct {f.name}_task task = {{{', '.join([*given, 'starts', f'({c}*)(starts + most)', '0'])}}};",
-        f"{form} walk;",
-        f"{combined.replace('npc_', 'npc_halves_', 1)} halves;",
+        f"{form} walk; {combined.replace('npc_', 'npc_halves_', 1)} halves;",
         "int64_t count = 0, at = 0;",
         f"for ({walk}; at < {n}; {join}(&walk, &halves, 0)) starts[count++] = at, at += walk.next;",
         "starts[count] = at;",
@@ -200,8 +199,7 @@ def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str, re
         f"const int stopped = rt->parallel({f.name}_run, &task, count, npc_max(share, 1));",
         f"{walk};",
         f"for (int64_t k = 0; k < count && !stopped; k++) {join}(&walk, &halves, task.parts[k]);",
-        "*total = walk.total;",
-        "rt->release(starts);",
+        "*total = walk.total, rt->release(starts);",
         "return stopped ? -1 : task.bad;",
         "}",
     ]
@@ -242,6 +240,8 @@ def folding(
     walk, join = combined.replace("npc_", "npc_walk_", 1), combined.replace("npc_", "npc_join_", 1)
     count = known_product([f.take(sizes[k]) for k in axes]) if not span else f"{n} - {begin}"
     few = [] if len(axes) > 1 or span else few_elements(name, nest, value, tree, combined, (begin, n))
+    row, is_row = contiguous_row(nest, tree), row_test(f, tree)
+    at_once = "NPC_FOLDED" if row else "NPC_STORED"
     head = [
         *nest.begins,
         f"{c} total;",
@@ -249,12 +249,11 @@ def folding(
         f"int64_t chunk = {count}, span = chunk;",
         *chunks(f, name, tree, sizes, axes, read),
         f"{combined.replace('npc_', 'npc_halves_', 1)} halves;",
-        f"{walk} walk = {walk}_from(&halves, {count}, chunk, span, NPC_FOLDED / {LANES // SUMS.get(name, LANES)});",
+        f"{walk} walk = {walk}_from(&halves, {count}, chunk, span, {at_once} / {LANES // SUMS.get(name, LANES)});",
         *outer,
         *nest.rows,
     ]
     tail = [*closing, "total = walk.total;", *["}"] * bool(few)]
-    row, is_row = contiguous_row(nest, tree), row_test(f, tree)
     if row and not is_row and len(axes) == 1:  # read where they are
         step = f"{join}(&walk, &halves, {combined}({row} + at, count));"
         return [*head, f"for (int64_t at = {begin}, count; at < {n}; at += count) {{", "count = walk.next;", step, "}", *tail]
@@ -262,7 +261,7 @@ def folding(
     whole = [f"if (!filled && {n} - at >= walk.next{is_row}) {{", *there, "continue;", "}"] if row else []
     stored = combined.replace("npc_", "npc_stored_", 1) if is_ordered(name, dtype) else combined
     return [
-        f"{c} room[NPC_FOLDED] __attribute__((aligned(64)));",
+        f"{c} room[{at_once}] __attribute__((aligned(64)));",
         "int64_t filled = 0;",
         *head,
         f"for (int64_t at = {begin}; at < {n};) {{",
