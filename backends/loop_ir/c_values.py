@@ -29,6 +29,12 @@ def c_type(kind: Type, line: int = 0) -> CText:
     raise Unsupported(f"a value that is {kind_in_words(kind)}", line)
 
 
+def element_type(kind: Type, line: int = 0) -> CText:
+    """Of the elements of an array or list."""
+    assert isinstance(kind, (List, Memref)), kind
+    return c_type(Scalar(kind.element), line)
+
+
 def field_of(kind: Scalar) -> CText:
     return c("f" if kind.kind is Kind.F32 else "d" if kind.kind in FLOATING else "i")
 
@@ -70,22 +76,16 @@ def handed_over(leaf: Leaf, name: CText) -> Iterator[CText]:
 def extent(kind: Type, name: CText) -> CText:
     """Where an array's elements begin and end."""
     assert isinstance(kind, Memref), kind
-    size = c("sizeof({})", c(C_TYPES[kind.element]))
+    size = c("sizeof({})", element_type(kind))
     return c("npc_extent({}.data, {}, {}.n, {}.s, {})", name, kind.rank, name, name, size)
 
 
 def room(kind: Type, name: CText, number: int, elements: CText) -> Iterator[CText]:
     """Memory for so many elements, which the place of this number keeps."""
-    assert isinstance(kind, Memref), kind
-    size = c("sizeof({})", c(C_TYPES[kind.element]))
+    size = c("sizeof({})", element_type(kind))
     yield c("  {}.owner = 0; {}.is_view = 0; {}.s[0] = {};", name, name, name, size)
     yield c("  {}.data = npc_room(frame, &m{}, {} * {});", name, number, elements, size)
     yield c("  {}.n[0] = {}.data ? {} : 0;", name, name, elements)
-
-
-def element_of(kind: Type) -> Kind:
-    assert isinstance(kind, Memref), kind
-    return kind.element
 
 
 def memory_of(ops: Iterable[Op], types: Sequence[Type]) -> Iterator[CText]:
@@ -93,7 +93,7 @@ def memory_of(ops: Iterable[Op], types: Sequence[Type]) -> Iterator[CText]:
     for op in ops:
         match op:
             case Scratch(result, elements):
-                yield c("  {} s{}[{}];", c(C_TYPES[element_of(types[result])]), result, elements)
+                yield c("  {} s{}[{}];", element_type(types[result]), result, elements)
             case Alloc(result, again=True):
                 yield c("  struct npc_site taken_{} = {{0, 0}};", result)
             case Alloc(result, turns=turns) if turns:

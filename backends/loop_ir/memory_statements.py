@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from npcompile.backends.loop_ir.c_text import CText, c, joined
-from npcompile.backends.loop_ir.c_values import c_type
-from npcompile.backends.loop_ir.target import C_TYPES, Ability, Target, Unsupported
+from npcompile.backends.loop_ir.c_values import c_type, element_type
+from npcompile.backends.loop_ir.target import Ability, Target, Unsupported
 from npcompile.tensor_core.loop_ir.ops import Alloc, Append, Load, NewList, Program, Size, Store, View
 from npcompile.tensor_core.loop_ir.types import List, Memref, Scalar
 
@@ -57,9 +57,9 @@ class MemoryStatements:
     def number_at(self, array: int, index: list[int]) -> CText:
         kind, name = self.program.types[array], self.name(array)
         if isinstance(kind, List):
-            return c("(({}*){}->data)[{}]", c(C_TYPES[kind.element]), name, self.name(index[0]))
+            return c("(({}*){}->data)[{}]", element_type(kind), name, self.name(index[0]))
         assert isinstance(kind, Memref), kind
-        element = c(C_TYPES[kind.element])
+        element = element_type(kind)
         if kind.contiguous:
             place = self.name(index[0])
             for axis, i in enumerate(index[1:], 1):
@@ -82,7 +82,7 @@ class MemoryStatements:
             raise Unsupported(f"{self.target.name} has no {Ability.ALLOCATE.value}", line)
         kind, name = self.program.types[op.result], self.name(op.result)
         assert isinstance(kind, Memref), kind
-        stride = c("(npc_i64)sizeof({})", c(C_TYPES[kind.element]))
+        stride = c("(npc_i64)sizeof({})", element_type(kind, line))
         for axis in reversed(range(kind.rank)):
             self.line("  {}.n[{}] = {}; {}.s[{}] = {};", name, axis, self.name(op.sizes[axis]), name, axis, stride)
             stride = c("{}.s[{}] * {}.n[{}]", name, axis, name, axis)
@@ -110,4 +110,4 @@ class MemoryStatements:
             case Append(items, value):
                 kind = self.program.types[items]
                 assert isinstance(kind, List), kind
-                self.line("  NPC_APPEND({}, {}, {});", c(C_TYPES[kind.element]), self.name(items), self.name(value))
+                self.line("  NPC_APPEND({}, {}, {});", element_type(kind, line), self.name(items), self.name(value))

@@ -478,3 +478,18 @@ def test_what_is_quicker_elsewhere_stays_there(function: FunctionType, arguments
     with pytest.raises(Unsupported, match=reason):
         family.optimised(trace(function, arguments), compiled_function(compiled).facts)
     assert not any(runs_whole(compiled))
+
+
+def with_an_unread_copy(x, y):
+    kept = x.copy()
+    for i in range(y.size):
+        y[i] = i * 2.0
+        if i > 1000:
+            kept[:] = 0
+    return y
+
+
+@pytest.mark.parametrize("dtype", [complex, np.complex64, np.longdouble, np.float16])
+def test_arrays_of_types_that_loops_in_c_do_not_have(dtype: type) -> None:
+    compiled = npc.compile(with_an_unread_copy, backend="cpu")
+    np.testing.assert_array_equal(compiled(np.ones(4, dtype), np.zeros(40)), 2.0 * np.arange(40))

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from npcompile.backends.cuda.loop_ir.target import CUDA
 from npcompile.backends.loop_ir.c_text import CText, c, joined
-from npcompile.backends.loop_ir.c_values import handed_over
+from npcompile.backends.loop_ir.c_values import element_type, handed_over
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.statements import Statements
-from npcompile.backends.loop_ir.target import C_TYPES, Unsupported
+from npcompile.backends.loop_ir.target import Unsupported
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
@@ -181,7 +181,7 @@ class GridStatements(Statements):
         kind, name = self.program.types[op.result], self.name(op.result)
         assert isinstance(kind, Memref), kind
         self.own.append(op)
-        stride = c("(npc_i64)sizeof({})", c(C_TYPES[kind.element]))
+        stride = c("(npc_i64)sizeof({})", element_type(kind))
         for axis in reversed(range(kind.rank)):
             self.line("  {}.n[{}] = {}; {}.s[{}] = {};", name, axis, self.name(op.sizes[axis]), name, axis, stride)
             stride = c("{}.s[{}] * {}.n[{}]", name, axis, name, axis)
