@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from numbers import Number
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -30,5 +33,30 @@ def is_usual(value: Any, depth: int) -> bool:
 
 
 def kinds_of(values: Iterable[Any]) -> tuple[Any, ...]:
-    """The types of values; of arrays the dtypes and numbers of dimensions."""
-    return tuple((v.dtype, v.ndim) if isinstance(v, np.ndarray) else type(v) for v in values)
+    """The types of values; of arrays also the dtypes, the numbers of dimensions, and whether they are aligned."""
+    return tuple((type(v), v.dtype, v.ndim, v.flags.aligned) if isinstance(v, np.ndarray) else type(v) for v in values)
+
+
+MOST_REFUSALS = 2  # for values of the same kinds: then a loop runs as a compiled body from the start
+MOST_REFUSED = 8  # kinds of values
+
+
+class Refusals:
+    """How often what begins at an instruction was no native program, by kinds of values: of others it may be one."""
+
+    def __init__(self) -> None:
+        self.counts: dict[int, Counter[frozenset[Any]]] = {}
+
+    def add(self, index: int, values: Iterable[Any], count: int = 1) -> None:
+        self.counts.setdefault(index, Counter())[self.kinds(values)] += count
+
+    def are_enough(self, index: int, values: Iterable[Any]) -> bool:
+        """Is it asked no more? `values` may be those of a place before, where there are fewer."""
+        if (found := self.counts.get(index)) is None:
+            return False
+        kinds = self.kinds(values)
+        return len(found) >= MOST_REFUSED or any(n >= MOST_REFUSALS and kinds <= refused for refused, n in found.copy().items())
+
+    def kinds(self, values: Iterable[Any]) -> frozenset[Any]:
+        """Without numbers and places in iterations."""
+        return frozenset(kinds_of(v for v in values if not isinstance(v, (Number, Iterator, NoneType))))

@@ -45,7 +45,8 @@ class Capture(Wrapping):
     may_ask_levels: bool = False  # is no other program at this Point for sizes that make a function call itself often?
     asks_levels: bool = False  # is this one?
     calls_itself: bool = False  # does the function here come after such a call, so that further ones are calls too?
-    is_native: Callable[[int, dict[str, Any]], bool] = lambda header, variables: False  # is a loop, if short, none to unroll?
+    # Is a loop at a header, with these variables and arguments, none to unroll if it is short?
+    is_native: Callable[[int, dict[str, Any], Iterable[Any]], bool] = lambda *_: False
     came_after: Break | None = None  # the graph break that this capture resumes after
     transforming: int = 0  # how many transforms the code here is inside of
     bodies: int = 0  # how many functions of loops and branches, which are read more than once: nothing else may change

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import types
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, Protocol, TypeVar
 
 from npcompile.backends.background import Job
@@ -13,6 +13,7 @@ from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.source import Object
 from npcompile.tensor_core.transforms.partition import Split
+from npcompile.tracer.argument_kinds import Refusals
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.layout import Layout
@@ -42,7 +43,7 @@ class Compiled(Protocol[SomePoint]):
     splits: list[Split]
     aborting: dict[Any, int]
     declined: dict[Pass, None]
-    refusals: dict[int, int]
+    refusals: Refusals
     points: dict[tuple[int, tuple[int, ...], Place | None], SomePoint]
     is_random: bool
     numbers: Iterator[int]
@@ -92,7 +93,7 @@ class Compiled(Protocol[SomePoint]):
     def whole(self) -> Callable[..., Any]: ...
     def capture(self, point: SomePoint, state: tuple[Any, ...]) -> Variant: ...
     def raise_if_asked(self, error: Exception, what: str) -> None: ...
-    def may_be_native(self, index: int) -> bool: ...
+    def may_be_native(self, index: int, values: Iterable[Any]) -> bool: ...
     def stand_in(self, code: types.CodeType, namespace: dict[str, Any], defaults: tuple[Any, ...]) -> types.FunctionType: ...
     def stand_in_of(self, user: Any) -> Any: ...
     def compiled(self, user: types.FunctionType) -> types.FunctionType: ...

@@ -10,7 +10,7 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from npcompile.tensor_core.source import Object
 from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tensor_core.user_warnings import GENERATED, warnings_held
 from npcompile.tracer import beginning, captured, graph_variants, loop_variants  # noqa: F401  (the second defines it)
+from npcompile.tracer.argument_kinds import Refusals
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
 from npcompile.tracer.bytecode.decode import Program, decode, is_too_long
 from npcompile.tracer.bytecode.layout import UNBOUND, Layout
@@ -90,7 +91,7 @@ class CompiledFunction:
     arms: Arms = field(default_factory=Arms)  # of branches with effects
     aborting: dict[Any, int] = field(default_factory=dict)  # types of arguments -> programs that abort, made for them
     declined: dict[Pass, None] = field(default_factory=dict)  # why there is no program that aborts
-    refusals: dict[int, int] = field(default_factory=dict)  # headers of loops -> failed native programs; below 0: of a device
+    refusals: Refusals = field(default_factory=Refusals)  # of native programs at headers of loops; below 0: of a device
     hops: int = 0  # from Point to Point, up to those after which loops are looked at
     calls: int = 0  # that went from Point to Point to their end
     filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
@@ -475,10 +476,9 @@ class CompiledFunction:
     def accuracy(self) -> str:
         return self.options.accuracy or config.accuracy
 
-    def may_be_native(self, index: int) -> bool:
-        """Is the instruction the header of a loop that may run as one native program?"""
-        is_loop = index in self.facts.loop_headers
-        return is_loop and self.are_native_asked and self.refusals.get(index, 0) < loop_variants.MOST_REFUSALS
+    def may_be_native(self, index: int, values: Iterable[Any]) -> bool:
+        """Is the instruction the header of a loop that may run as one native program, with values of these kinds?"""
+        return index in self.facts.loop_headers and self.are_native_asked and not self.refusals.are_enough(index, values)
 
 
 def copied(function: types.FunctionType) -> types.FunctionType:

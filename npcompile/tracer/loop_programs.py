@@ -12,7 +12,7 @@ from npcompile.backends.background import NotYet
 from npcompile.backends.entering import FastPath
 from npcompile.logs import log
 from npcompile.tensor_core.source import Object
-from npcompile.tracer.argument_kinds import are_usual
+from npcompile.tracer.argument_kinds import MOST_REFUSALS, are_usual
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.fast_paths import NoFastPath, Steps
@@ -20,8 +20,6 @@ from npcompile.tracer.point import Point
 from npcompile.tracer.variant import Variant, names_in
 from npcompile.tracer.written_loops import LoopCall, NotNative, TooLarge
 from npcompile.tracer.written_loops import Program as LoopProgram
-
-MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
 
 
 def native_program(
@@ -33,16 +31,16 @@ def native_program(
         return None
     began = time.perf_counter()
 
-    def refuse(refused: NotNative, is_usual: bool) -> None:
+    def refuse(refused: NotNative, values: tuple[Any, ...], is_usual: bool) -> None:  # what is kept for later holds no values
         why = str(refused)
         log("loops", lambda: f"{function.code.co_qualname} at {point.location}: no native program: {why}")
-        is_of_loop = not isinstance(refused, TooLarge) and is_usual
-        function.refusals[index] = function.refusals.get(index, 0) + is_of_loop
+        if is_usual and not isinstance(refused, TooLarge):
+            function.refusals.add(index, values)
 
     try:
         program = written_loop(function, point, state, short_loops)
     except NotNative as refused:
-        refuse(refused, are_usual(state))
+        refuse(refused, state, are_usual(state))
         return None
     taken = time.perf_counter() - began
 
@@ -62,14 +60,14 @@ def native_program(
         try:
             return compiled_variant()
         except NotNative as refused:
-            refuse(refused, True)
-            function.refusals[index] = MOST_REFUSALS  # else the compiler would be asked for it again
+            refuse(refused, state, True)
+            function.refusals.add(index, state, MOST_REFUSALS)  # else the compiler would be asked for it again
             return function.capture(point, state)
 
     try:
         return compiled_variant()
     except NotNative as refused:
-        refuse(refused, are_usual(state))
+        refuse(refused, state, are_usual(state))
         return None
     except NotYet as waiting:
         waiting.goes_on = later

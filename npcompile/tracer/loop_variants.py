@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from npcompile.tracer import loops
@@ -10,15 +11,15 @@ from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.control_calls import calls_loops
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.host_fallback import are_any_on_device
-from npcompile.tracer.loop_programs import MOST_REFUSALS, native_program
+from npcompile.tracer.loop_programs import native_program
 from npcompile.tracer.point import Point
 from npcompile.tracer.restarts import Decisions
 from npcompile.tracer.variant import Variant
 
 
-def is_over_elements(function: Compiled[Point], index: int, variables: dict[str, Any]) -> bool:
+def is_over_elements(function: Compiled[Point], index: int, variables: dict[str, Any], given: Iterable[Any]) -> bool:
     """Is the instruction the header of a loop that is better a native program, if its iterations are few?"""
-    if not function.may_be_native(index):
+    if not function.may_be_native(index, given):
         return False
     from npcompile.tracer.native.candidates import is_over_elements  # here: functions without loops need nothing of it
 
@@ -40,7 +41,7 @@ def native_function(
     """
     if function.options.fullgraph:
         return None if isinstance(outcome, Return) else without_python(function, point, state)
-    is_refused = function.refusals.get(point.layout.index, 0) >= MOST_REFUSALS
+    is_refused = function.refusals.are_enough(point.layout.index, state)
     if not point.is_start or function.code.co_cellvars and not comprehends(function) or is_refused:
         return None
     made, assumed = frame.capture.builder.made, frame.capture.assumed
@@ -48,9 +49,13 @@ def native_function(
     finds_sizes = bool(frame.capture.builder.env.measured) and not function.facts.loop_headers and function.are_native_asked
     if isinstance(outcome, Return) and (not (branches or finds_sizes) or loops.has_gradients(frame)):
         return None
-    if not any(map(function.may_be_native, function.facts.loop_headers)) and not (finds_sizes or comprehends(function)):
+    if not has_native_loops(function, state) and not (finds_sizes or comprehends(function)):
         return None
     return loops_at(function, point, state, frozenset(decisions.short_loops))
+
+
+def has_native_loops(function: Compiled[Point], state: tuple[Any, ...]) -> bool:
+    return any(function.may_be_native(header, state) for header in function.facts.loop_headers)
 
 
 def before_graphs(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
@@ -63,7 +68,7 @@ def before_graphs(function: Compiled[Point], point: Point, state: tuple[Any, ...
 
 def native_loop(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
     """A variant that runs the loop whose header the Point is at as one native program, where it has that form."""
-    return loops_at(function, point, state) if function.may_be_native(point.layout.index) else None
+    return loops_at(function, point, state) if function.may_be_native(point.layout.index, state) else None
 
 
 def loops_at(
@@ -76,7 +81,7 @@ def loops_at(
 
 def loops_over_elements(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
     """A variant of a function all of whose loops are over the elements of arrays of a device."""
-    has_loops = point.is_start and any(map(function.may_be_native, function.facts.loop_headers))
+    has_loops = point.is_start and has_native_loops(function, state)
     return loops_of_device(function, point, state, of_elements=True) if has_loops and are_any_on_device(state) else None
 
 
@@ -99,12 +104,12 @@ def loops_of_device(function: Compiled[Point], point: Point, state: tuple[Any, .
     from npcompile.tracer import device_loops  # here: programs of the host need nothing of it
 
     refused = -1 - point.layout.index  # those of the host are counted apart
-    if function.refusals.get(refused, 0) >= MOST_REFUSALS:
+    if function.refusals.are_enough(refused, state):
         return None
     made = device_loops.device_loops(function, point, state, of_elements) if point.is_start else None
     if of_elements:
         return made
     made = made or device_loops.host_loops(function, point, state)
     if made is None:
-        function.refusals[refused] = function.refusals.get(refused, 0) + 1
+        function.refusals.add(refused, state)
     return made

@@ -18,6 +18,7 @@ import numpy as np
 
 from npcompile.backends.array_guards import is_kind
 from npcompile.settings import config
+from npcompile.tensor_core.dtypes import is_number
 from npcompile.tensor_core.guards import (
     All,
     Axis,
@@ -80,9 +81,15 @@ def has_room(point: Any, state: tuple[Any, ...]) -> bool:
             del point.variants[stale]
             point.dropped += 1
             return True
-    alike = [v for v in computing if not is_of_other_kind(v.guards, point.function.namespace, values, layouts)]
-    are_few = may_make_more(limit, len(computing), len(point.variants) - len(computing))
+    fitting = [v for v in point.variants if not is_of_other_kind(v.guards, point.function.namespace, values, layouts)]
+    alike, vain = [v for v in fitting if v.computes], fitting if any(map(is_array, state)) else point.variants
+    are_few = may_make_more(limit, len(computing), sum(not v.computes for v in vain))
     return are_few and (len(alike) < limit or assume_less(point, alike, values))
+
+
+def is_array(value: Any) -> bool:
+    """Is it one that programs compute with? What other kinds of values had none says nothing of it."""
+    return type(value) is np.ndarray and is_number(value.dtype)
 
 
 def assume_less(point: Any, alike: list[Variant], values: Scope) -> bool:

@@ -216,6 +216,9 @@ class Ending:
         parts[function.has_cells : function.has_cells] = [error] * bool(error)
         return self.leave(f"{segment}.run({', '.join(parts)})")
 
+    def may_be_native(self, index: int) -> bool:
+        return self.function.may_be_native(index, self.capture.arguments.values())
+
     def emit(self, outcome: Outcome) -> None:
         lines, text = self.emitter.lines, self.emitter.text
         match outcome:
@@ -225,17 +228,17 @@ class Ending:
             case Stop(index):
                 self.compile_callee(index)
                 # A loop that no graph can begin may still be a native program.
-                is_entered = index != self.point.layout.index and self.function.may_be_native(index)
+                is_entered = index != self.point.layout.index and self.may_be_native(index)
                 lines.append((self.go if is_entered else self.run_natively)(index, self.frame.stack))
             case Jump(index):
-                iterator = None if self.function.may_be_native(index) else self.loop_iterator(index)
+                iterator = None if self.may_be_native(index) else self.loop_iterator(index)
                 if iterator is None:
                     lines.append(self.go(index, self.frame.stack))
                 else:
                     self.next_item(index, text(iterator))
             case NextItem(index, iterator):
                 # A few iterations are better captured, with the loops inside: their statements then share passes over memory.
-                may_be_native = index != self.point.layout.index and self.function.may_be_native(index)
+                may_be_native = index != self.point.layout.index and self.may_be_native(index)
                 if may_be_native and not has_few(iterator):
                     lines.append(self.go(index, self.frame.stack))
                 else:

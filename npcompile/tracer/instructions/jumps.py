@@ -128,7 +128,8 @@ def takes_long(frame: Frame, header: int, iterator: Iterator) -> bool:
         frame.before.setdefault(header, len(frame.capture.builder.made))
         return False
     is_first = iterator.position == 0 and frame.parent is None and frame.capture.place is None
-    if is_first and iterator.kind == "range" and frame.capture.is_native(header, frame.locals):
+    given = frame.capture.arguments.values()
+    if is_first and iterator.kind == "range" and frame.capture.is_native(header, frame.locals, given):
         return not loops.has_gradients(frame)
     if left <= UNROLL_LIMIT and header not in frame.before:
         if frame.parent is None:

@@ -104,6 +104,8 @@ ODD: dict[str, Callable[[Path], Any]] = {
     "number": lambda _: 2.5,
     "no dimensions": lambda _: np.array(2.5),
     "text": lambda _: "ab",
+    "list": lambda _: [1.0] * SIZE,
+    "tuple": lambda _: (1.0,) * SIZE,
 }
 
 
@@ -131,6 +133,38 @@ def test_a_sequence_of_kinds(function: Callable[..., Any], tmp_path: Path) -> No
         compiled(usual)
         answer = answering(compiled, usual)
         assert answer is not None and answer.computes, name
+
+
+ORDERS = {
+    "sequences": ["list", "tuple"],
+    "numbers": ["number", "no dimensions", "none", "list", "text", "tuple"],
+    "all": [*ODD],
+    "all, backwards": [*ODD][::-1],
+}
+
+
+@pytest.mark.parametrize("tiers", ["always", "measured"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("function", [operators, a_loop])
+def test_many_kinds_before(function: Callable[..., Any], order: str, tiers: str, tmp_path: Path, monkeypatch: Any) -> None:
+    """More kinds than there may be programs of one kind, none of which a program computes with."""
+    monkeypatch.setattr(npc.config, "tiers", tiers)
+    compiled, usual = npc.compile(function), np.arange(float(SIZE))
+    for name in ORDERS[order]:
+        called(compiled, ODD[name](tmp_path))
+    for _ in range(3):
+        assert compiled(usual).tobytes() == function(usual).tobytes()
+    answer = answering(compiled, usual)
+    assert answer is not None and answer.computes
+
+
+def test_a_long_loop_after_sequences() -> None:
+    """Which are no native program, each once."""
+    compiled, usual = npc.compile(a_loop), np.arange(100.0)
+    for argument in (usual.tolist(), (*usual,), usual, usual):
+        assert compiled(argument) == a_loop(argument)
+    answer = answering(compiled, usual)
+    assert answer is not None and answer.computes
 
 
 def test_what_is_only_handed_on_asks_nothing() -> None:
