@@ -1,9 +1,10 @@
 """Floating-point errors that a C compiler would not let happen: those of operations on numbers that it knows.
 
 GCC computes `2.5 / (double)(x < y)` while it compiles, one result for each of the two divisors, and of integers it knows what no
-element decides: `v - v`, `v * 0`, `u8 >> 8`. At the call there are then no flags by which NumPy would report an error
-(-ftrapping-math keeps them, and makes no vectors of comparisons). Which values a compiler may know is found by trying: of varied
-numbers those that it knows take few values. Where an operation on these has an error, one operand is made opaque.
+element decides: `v - v`, `v * 0`, `u8 >> 8`; and what NaN makes of any number. At the call there are then no flags by which NumPy
+would report an error (-ftrapping-math keeps them, and makes no vectors of comparisons). Which values a compiler may know is found
+by trying: of varied numbers those that it knows take few values. Where an operation on these has an error, one operand is made
+opaque.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from npcompile.tensor_core.op import OPS
 
 MOST_KNOWN = 16  # numbers of one value, and results of an operation on such
 FEW = 4  # so few different numbers a value takes that a compiler may know: np.sign(x) of NaN too
+ANY = np.array([0, 1, 2])  # numbers beside NaN
 BOOLEANS = np.array([False, True])
 DIVISIONS = {"divide": 1, "reciprocal": 0}  # op -> which operand divides
 
@@ -64,6 +66,9 @@ class KnownNumbers:
         if let.op == "where":
             self._learn(let.target, (known for arm in let.args[1:] if (known := self.of(arm)) is not None))
             return None
+        if (nan := self._nan_at(let)) is not None:
+            self.tried[let.target.name] = None
+            return nan
         divisor = let.args[DIVISIONS[let.op]] if let.op in DIVISIONS else None
         if divisor is not None and divisor.dtype.kind in "fc" and is_chosen(known := self.of(divisor)) and not np.all(known):
             return DIVISIONS[let.op]
@@ -112,6 +117,15 @@ class KnownNumbers:
     def total(self, a: Accumulator, text: str) -> str:
         """The result of a reduction: made opaque, where it is one of numbers that the compiler may know."""
         return opaque_text(text, c_type(a.result.dtype), is_one=True) if a.name in self.totals else text
+
+    def _nan_at(self, let: Let) -> int | None:
+        """The operand that the compiler knows to be NaN, where that is an error: it need not know the others then."""
+        known = [self.of(a) for a in let.args]
+        found = next((k for k, x in enumerate(known) if x is not None and x.dtype.kind in "fc" and np.isnan(x).any()), None)
+        if found is None or let.op not in OPS:
+            return None
+        operands = [ANY.astype(a.dtype) if x is None else x for a, x in zip(let.args, known)]
+        return found if computed(let, [np.ravel(x) for x in np.meshgrid(*operands)])[1] else None
 
     def _try(self, let: Let) -> None:
         """Some elements of a value."""

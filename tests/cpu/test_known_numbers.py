@@ -69,6 +69,26 @@ def test_the_same_in_statements_of_a_loop(k: int) -> None:
     agrees(["    for i in range(3):", *body, "    return out"], 30)
 
 
+WITH_NAN = [
+    "np.logaddexp(x, np.nan)",
+    "np.logaddexp2(np.nan, np.float32(x))",
+    "x < complex(np.nan)",
+    "(x - 1) >= complex(0, np.nan)",
+]
+WITH_NAN += [
+    "x / complex(1, np.nan)",
+    "(x + 0j) ** complex(np.nan)",
+    "np.logaddexp(x * 0 + np.nan, x)",
+    "np.logaddexp(np.nan, v)",
+]
+
+
+@pytest.mark.parametrize("text", WITH_NAN)
+def test_errors_of_nan_with_whatever_it_meets(text: str) -> None:
+    agrees([f"    return {text}"], 30)
+    agrees(["    for i in range(3):", f"        out = {text}", "    return out"], 30)
+
+
 def test_numbers_of_a_loop_that_is_written_out() -> None:
     """One of a few elements, constant arrays too."""
     agrees(["    return 1 / np.arange(3), 2 / np.array([0.0, 1.0, 4.0]), np.log(np.array([0, 1]))[v[:2] - 1]"], 5)
