@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import npcompile as npc
+from tests.limits import TooLong
 
 Draw = Callable[[int, int], int]  # an integer from `low` to `high`
 Check = Callable[[Any, str], None]  # of a program on a backend: raises where it differs
@@ -64,7 +65,7 @@ def run_many(command: str, description: str | None, draw_program: Callable[[Draw
         program = draw_program(random.Random(f"{options.seed} {i}").randint)
         try:
             check(program, options.backend)
-        except Exception as error:
+        except (Exception, TooLong) as error:
             different += 1
             print(f"--- {i}: {type(error).__name__}: {str(error)[:300]}\n{program}{program.arguments}", flush=True)
     print(f"{options.programs} programs, {different} different")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.fuzz.limits import TooLong
 from tests.fuzz.writer import Rejected, Writer
+from tests.limits import TooLong
 
 Statement = Callable[[Writer], None]
 DEEPEST = 3

@@ -17,10 +17,10 @@ import numpy as np
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from tests.fuzz import user_code
-from tests.fuzz.limits import TooLong, time_limit
 from tests.fuzz.places import leave_there, left_there, placed
 from tests.fuzz.programs import Program, define
 from tests.fuzz.writer import is_dyadic
+from tests.limits import TooLong, time_limit
 from tests.ops.bits import different
 from tests.shim.harness import compare, compare_aliasing
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz import user_code
-from tests.fuzz.limits import TooLong, time_limit
 from tests.fuzz.programs import NAMESPACE, Program, define
+from tests.limits import TooLong, time_limit
 
 ELEMENTS_LIMIT = 3000
 
