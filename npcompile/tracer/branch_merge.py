@@ -48,7 +48,8 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Undecided:
-    """An array whose memory data decides. That cannot be seen as long as it is only read, and what it may be not written."""
+    """An array whose memory data decides, or a scalar: which object. That cannot be seen as long as it is only read, and what it
+    may be not written."""
 
     storage: Storage
     contents: tuple[tuple[Storage, Node], ...]  # of what it may be, where the branch ends
@@ -163,7 +164,7 @@ class Pairs:
     undecided: list[bool] = field(default_factory=list)  # of each of the leaves: does data decide whose memory it has?
 
     def decide(self) -> None:
-        """An array from before becomes another that is like it where nothing else shows its memory."""
+        """What is from before becomes another that is like it where nothing else shows its memory, or which object it is."""
         others = reachable([*self.unchanged, *lasting(self.frame)])
         shown = {id(v.storage) for v in others if isinstance(v, Array)}
         has_generators = any(getattr(v, "advance", None) is not None for v in others)
@@ -175,7 +176,7 @@ class Pairs:
             return x.storage.builder is not arm.builder and (has_generators or id(x.storage) in shown)
 
         for pair in self.leaves:
-            is_undecided = pair[0].meta.boxed and any(map(may_show, pair, self.arms))
+            is_undecided = any(map(may_show, pair, self.arms))
             self.undecided.append(is_undecided)
             if pair[0].meta.boxed and not is_undecided:
                 self.pair(pair[0].storage, pair[1].storage)
@@ -184,7 +185,7 @@ class Pairs:
     def metas(self) -> list[TensorMeta]:
         """Of the results for the leaves."""
         metas = (a.meta for a, _ in self.leaves)
-        return [TensorMeta(m.shape, m.dtype) if is_undecided else m for m, is_undecided in zip(metas, self.undecided)]
+        return [TensorMeta(m.shape, m.dtype) if is_undecided and m.boxed else m for m, is_undecided in zip(metas, self.undecided)]
 
     def make(self, nodes: Sequence[Node], branch: tuple[Any, int]) -> None:
         """The arrays that the results of the node are."""

@@ -47,9 +47,9 @@ def is_same_object(left: Any, right: Any, capture: Capture | None = None) -> boo
             raise Decline("`is` on a bool that array data decides")
         case (Constant(known), other) | (other, Constant(known)) if isinstance(known, SINGLETON_TYPES):
             return isinstance(other, Opaque) and other.example is known
+        case _ if any(isinstance(v, Array) and v.storage.may_be for v in (left, right)):
+            raise Decline("`is` of an array whose memory data decides")
         case Array(), Array() if left.meta.boxed and right.meta.boxed:
-            if left.storage.may_be or right.storage.may_be:
-                raise Decline("`is` of an array whose memory data decides")
             if left.storage is right.storage:
                 return left.steps == right.steps == ()  # every view operation makes a new object
             if left.storage.source is None or right.storage.source is None:
