@@ -27,6 +27,7 @@ from tests.shim.harness import compare, compare_aliasing
 LOOSE = {2: 2e-2, 4: 1e-4, 8: 1e-9}  # of inexact programs: error of each float size, against the largest value
 PRODUCTS = ("@", "np.dot", "np.kron", "np.outer", "np.cross")
 SUMS = (*PRODUCTS, "sum", "mean", "add.reduce", "add.accumulate", "average", "trace", "einsum")
+ROUNDED = ("**", "power", "abs", "/", "divide", "reciprocal", "sqrt")  # of complex numbers: what is left where they cancel
 LOOPS = ("for ", "while ", "recursive", "map(")
 FAULTS = (AssertionError, ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError)
 
@@ -139,6 +140,7 @@ class Comparison:
         self.signs = self.is_bitwise or not on_device and not program.mentions(PRODUCTS)
         self.objects = not on_device  # arrays of a device are compared as copies
         self.rounds = program.mentions(LOOPS) and program.mentions(SUMS)  # what is exact at first may not be so later
+        self.rounds |= any("complex" in line for line in program.arguments) and program.mentions(ROUNDED)
         self.counterparts: dict[int, Any] = {}  # of one side's mutable objects and of the other's, by id
         self.arrays: tuple[list[Any], list[Any]] = [], []
         self.rounded: list[tuple[Any, Any]] = []

@@ -35,6 +35,14 @@ def test_programs_that_are_compared_with_care(body: tuple[str, ...], place: str)
     assert difference(program, "eager") is None
 
 
+@pytest.mark.parametrize("text", ["y + np.absolute(y)", "y ** (y * 2j)"])
+def test_what_complex_numbers_leave_where_they_cancel(text: str) -> None:
+    """The last bits of both may be others than NumPy's."""
+    arguments = ("y = laid_out((n, m), 'complex128', 2 + round, 'reversed')",)
+    program = Program(("y",), (f"return {text}",), arguments, ((4, 4, 4), (3, 2, 4), (6, 1, 5)), True, False)
+    assert difference(program, "cpu") is None
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [({1}, {2}), ({1: 0}, {2: 0}), ({1: 0}, {True: 0}), ({1, object()}, {1}), ({object()}, {1}), ({1: 0, 2: 0}, {2: 0, 1: 0})],

@@ -14,7 +14,7 @@ import numpy as np
 import npcompile as npc
 from tests.ops.table import numbers
 from tests.random_programs import run_many
-from tests.shim.index_programs import Program
+from tests.shim.index_programs import Program, settle_powers
 from tests.shim.keywords.draws import Drawing
 from tests.tracer.harness import clone, compare_any, run
 
@@ -116,10 +116,10 @@ def draw_program(integer: Any) -> Program:
 
 
 def check_program(program: Program, backend: str) -> None:
-    check_function(program.function(), program.arguments, backend)
+    check_function(program.function(), program.arguments, backend, program.body)
 
 
-def check_function(function: Any, given: dict[str, Any], backend: str) -> None:
+def check_function(function: Any, given: dict[str, Any], backend: str, text: str = "") -> None:
     compiled = npc.compile(function, backend=backend)
     for _ in range(2):
         arguments = list(given.values())
@@ -130,6 +130,7 @@ def check_function(function: Any, given: dict[str, Any], backend: str) -> None:
             continue  # a ufunc that fails may have written some of its buffers
         elif ours.error is not None:
             raise ours.error
+        settle_powers(text, ours, theirs)
         compare_any(ours.value, theirs.value, 4)
         compare_any(ours.arguments, theirs.arguments, 4)
         assert our_warnings == their_warnings, f"warnings: {our_warnings} instead of {their_warnings}"

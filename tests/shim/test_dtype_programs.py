@@ -11,6 +11,8 @@ import pytest
 import npcompile as npc
 from tests.random_programs import check_examples
 from tests.shim.dtype_programs import check_function, check_program, draw_program
+from tests.shim.index_programs import Program, settled
+from tests.tracer.harness import compare_any
 
 EXAMPLES = {"eager": 250, "cpu": 20}
 
@@ -58,6 +60,14 @@ def test_results_have_the_integer_type_that_numpy_gives(backend: str, own: str, 
         ours, theirs = npc.compile(function, backend=backend)(x), function(x)
         assert chars(ours) == chars(theirs)
         assert all(map(np.array_equal, ours, theirs))
+
+
+@pytest.mark.parametrize("backend", EXAMPLES)
+def test_powers_of_complex_numbers_are_compared_by_size(backend: str) -> None:
+    given = {"x": np.array([2**64 - 2, 3], np.uint64), "y": np.complex128(0.5 + 0.5j)}
+    check_program(Program("return np.power(x, y), x[0] ** y", given), backend)
+    with pytest.raises(AssertionError):
+        compare_any(settled(np.ones(2, complex), np.array([1, 1 + 1e-12j])), np.array([1, 1 + 1e-12j]), 4)
 
 
 def scaled_by_too_much(x):
