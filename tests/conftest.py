@@ -43,7 +43,7 @@ UNOPTIMIZED |= {"test_gradients.py", "test_linalg_gradients.py", "test_random_gr
 HALVED = {"cpu", "native_loops", "ops", "loop_ir"}
 HALF = int(os.environ.get("NPCOMPILE_TEST_HALF", 0))
 OPTIMIZED = {"test_large.py", "test_native_loops.py"}  # whole programs, as users compile them
-OPTIMIZED |= {f"test_{name}.py" for name in ("dropped_values", "noted_errors", "reported_errors", "contraction", "signed_zeros")}
+OPTIMIZED |= {f"test_{name}.py" for name in ("dropped_values", "noted_errors", "reported_errors", "contraction", "vectorized")}
 LEVEL = os.environ.get("NPCOMPILE_TEST_LEVEL")
 
 

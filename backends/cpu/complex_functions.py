@@ -10,6 +10,14 @@ static inline {T} npc_pair_{K}({P} re, {P} im) {{ {T} z = {{re, im}}; return z; 
 static inline {T} npc_of_c_{K}({P} _Complex z) {{ return npc_pair_{K}(__real__ z, __imag__ z); }}
 static inline {P} _Complex npc_to_c_{K}({T} z) {{ {P} _Complex w; __real__ w = z.re; __imag__ w = z.im; return w; }}
 static inline {T} npc_heard_{K}({T} z) {{ return npc_pair_{K}(npc_heard_{R}(z.re), npc_heard_{R}(z.im)); }}
+/* The imaginary part, which is compared where the real ones are the same: of NaN there alone an error is noted. */
+static inline {P} npc_im_where_{K}(int is_compared, {T} z) {{
+#ifdef __clang__
+  return npc_heard_{R}(npc_select_{R}(is_compared, z.im, 0));
+#else
+  return z.im;
+#endif
+}}
 static inline {T} npc_add_{K}({T} a, {T} b) {{ {T} z = {{a.re + b.re, a.im + b.im}}; return z; }}
 static inline {T} npc_subtract_{K}({T} a, {T} b) {{ {T} z = {{a.re - b.re, a.im - b.im}}; return z; }}
 /* As the vector loops of numpy/_core/src/umath/loops_arithm_fp.dispatch.c.src: fused where the processor can. */

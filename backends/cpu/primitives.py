@@ -67,7 +67,9 @@ def kinds(which: str, template: str) -> dict[str, str]:
 def comparison(relation: str) -> dict[str, str]:
     strict = relation[0]
     by_real = f"(npc_heard_{{K}}({{0}}).re {strict} npc_heard_{{K}}({{1}}).re && npc_ordered_{{K}}({{0}}, {{1}}))"
-    lexicographic = f"({by_real} || ({{0}}.re == {{1}}.re && {{0}}.im {relation} {{1}}.im))"
+    same = "{0}.re == {1}.re"
+    by_imaginary = f"npc_im_where_{{K}}({same}, {{0}}) {relation} npc_im_where_{{K}}({same}, {{1}})"
+    lexicographic = f"({by_real} || ({same} && {by_imaginary}))"
     # NaN raises the processor's invalid flag here, which NumPy's comparisons clear: the program then runs natively once
     # more. Comparisons that leave the flag alone are not vectorised, which would slow every other program.
     return kinds("biuefg", f"({{0}} {relation} {{1}})") | {"c": lexicographic}
