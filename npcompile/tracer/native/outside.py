@@ -115,16 +115,15 @@ def constant_value(b: Asking, value: Any) -> Any:
 def cell_value(b: Asking, name: str) -> Any:
     """Of a variable that the code shares with other functions."""
     cell = b.cells[name]
+    if cell.real == types.CellType():  # it is empty, so a guard that reads it would never hold
+        raise NoForm(f"variable {name!r} has no value")
     known = b.contents.get(id(cell.real))
     if known is None:
         known = b.contents[id(cell.real)] = cell.source, Bound(f"c{len(b.contents)}")
         b.guard(Keeps(cell.source.attribute("cell_contents"), known[1].name))
     elif known[0] != cell.source:
         b.guard(Is(cell.source, known[0]))
-    try:
-        return b.realize(Outside(known[1], cell.real.cell_contents))
-    except ValueError:
-        raise NoForm(f"variable {name!r} has no value") from None
+    return b.realize(Outside(known[1], cell.real.cell_contents))
 
 
 def global_value(b: Asking, name: str) -> Any:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.compiler import compiled_function
 from tests.backends import HOST_BACKENDS
 from tests.tracer.harness import check
 
@@ -602,3 +603,25 @@ def test_a_reversed_part_of_what_a_mask_takes():
         for x in (np.array([5], np.uint8), np.arange(6.0), np.arange(13)):
             for mask in (np.zeros(x.size, bool), np.arange(x.size) % 3 != 0):
                 np.testing.assert_array_equal(compiled(x, mask), program(x, mask))
+
+
+def turned(z):
+    found = np.zeros(z.T.shape)
+    for i in range(z.shape[0]):
+        for j in range(z.shape[1]):
+            found[j, i] = z[i, j]
+
+    def last():
+        return found, j
+
+    return last()
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+def test_a_loop_variable_of_a_closure_that_has_no_value_yet(backend):
+    compiled = npc.compile(turned, backend=backend)
+    for shape in ((4, 4), (4, 4), (5, 3)):
+        ours, theirs = compiled(np.ones(shape)), turned(np.ones(shape))
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        assert ours[1] == theirs[1]
+    assert max(len(point.variants) for point in compiled_function(compiled).points.values()) < 8
