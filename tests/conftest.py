@@ -43,7 +43,8 @@ UNOPTIMIZED |= {"test_gradients.py", "test_linalg_gradients.py", "test_random_gr
 HALVED = {"cpu", "native_loops", "ops", "loop_ir"}
 HALF = int(os.environ.get("NPCOMPILE_TEST_HALF", 0))
 OPTIMIZED = {"test_large.py", "test_native_loops.py"}  # whole programs, as users compile them
-OPTIMIZED |= {f"test_{name}.py" for name in ("dropped_values", "noted_errors", "reported_errors", "contraction", "vectorized")}
+OF_OPTIMIZERS = "contraction dropped_values known_numbers noted_errors pins reported_errors vectorized"  # may do
+OPTIMIZED |= {f"test_{name}.py" for name in OF_OPTIMIZERS.split()}
 LEVEL = os.environ.get("NPCOMPILE_TEST_LEVEL")
 
 
