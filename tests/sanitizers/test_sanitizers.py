@@ -17,11 +17,11 @@ MISTAKES = {  # statements of a unit, where n is 16
     "shift exponent": "n = 1 << (n + 48);",
 }
 RACE = """
-static int64_t seen, count;
+static int64_t seen, count, left = 3000000000; /* looks for the other thread: on a busy machine it comes late */
 static void body(void* context, int64_t begin, int64_t end, int thread) {
   count += 1;
   __atomic_fetch_or(&seen, 1 << thread, __ATOMIC_RELAXED);
-  for (int64_t k = 0; k < 100000000 && __atomic_load_n(&seen, __ATOMIC_RELAXED) < 3; k++) {}
+  while (__atomic_load_n(&seen, __ATOMIC_RELAXED) < 3 && __atomic_sub_fetch(&left, 1, __ATOMIC_RELAXED) > 0) {}
 }
 """
 SCRIPT = """
