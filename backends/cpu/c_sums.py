@@ -2,8 +2,8 @@
 
 The walk over a run needs no recursion. Halves are taken until a block is left, and of each that is still to do its size is kept,
 and then the sum of the half before it. What is quickly computed is added to lanes meanwhile. Of the rest, and where a block goes
-over the end of the innermost loop, the terms of a block are stored first. Lanes wait for themselves: where both halves of what is
-left are a block, these are added up at once.
+over the end of the innermost loop, the terms of a block are stored first. An addition to a lane waits for the one before: where
+both halves of what is left are a block, their lanes are added to in turn.
 """
 
 from __future__ import annotations
@@ -217,23 +217,23 @@ class Sums(RunningResults):
             for a in self.summed():
                 self.line(f"{c_type(a.dtype)} {a.name}_left[{DEEPEST}];")
             self.line("int depth = 0;")
-            in_twos = self.adds_in_twos(nest)
+            in_pairs = self.adds_block_pairs(nest)
             self.open("for (;;) {")
             self.line("int64_t half = 0;")
             self.open(f"for (; left > {self.per_block()}; depth++) {{")
             self.line(f"half = {self.half('left')};")
-            if in_twos:
+            if in_pairs:
                 self.line(f"if (left - half <= {self.per_block()}) break;")
             self.line("todo[depth] = left - half;")
             self.line("left = half;")
             self.close()
-            if in_twos:
+            if in_pairs:
                 self.open(f"if (left > {self.per_block()}) {{")
-                self.two_blocks(nest.loops[0])
+                self.block_pair(nest.loops[0])
                 self.close("} else {")
                 self.indent += 1
             self.block(nest)
-            if in_twos:
+            if in_pairs:
                 self.close()
             self.open("for (; depth && !todo[depth - 1]; depth--) {")
             for a in self.summed():
@@ -252,8 +252,8 @@ class Sums(RunningResults):
             self.add_sums()
         self.close()
 
-    def adds_in_twos(self, nest: Nest) -> bool:
-        """Are blocks of two halves added up at once?
+    def adds_block_pairs(self, nest: Nest) -> bool:
+        """Are both halves, of one block each, added up in one loop?
 
         What comes from memory for the first time comes sooner from one place after another, and with other results beside the
         sums C compilers make no vectors of both.
@@ -262,7 +262,7 @@ class Sums(RunningResults):
         is_near = self.read.issuperset((x.buffer, x.offset) for x in nest.body if isinstance(x, Load))
         return len(nest.loops) == 1 and self.form.is_fused and not self.rows and is_alone and is_near
 
-    def two_blocks(self, s: Loop) -> None:
+    def block_pair(self, s: Loop) -> None:
         """Blocks of `half` elements, a multiple of the lanes, and of the others of `left`, as many or a few more."""
         at, lanes, sums = f"{s.axis}_at", self.lanes, self.summed()
         for a in sums:

@@ -82,8 +82,9 @@ def has_room(point: Any, state: tuple[Any, ...]) -> bool:
             point.dropped += 1
             return True
     fitting = [v for v in point.variants if not is_of_other_kind(v.guards, point.function.namespace, values, layouts)]
-    alike, vain = [v for v in fitting if v.computes], fitting if any(map(is_array, state)) else point.variants
-    are_few = may_make_more(limit, len(computing), sum(not v.computes for v in vain))
+    alike = [v for v in fitting if v.computes]
+    counted = fitting if any(map(is_array, state)) else point.variants
+    are_few = may_make_more(limit, len(computing), sum(not v.computes for v in counted))
     return are_few and (len(alike) < limit or assume_less(point, alike, values))
 
 

@@ -175,7 +175,7 @@ def base_of(frame: Frame, x: Array) -> Any:
     if is_new_memory(x):
         return Constant(None)
     if any(step.kind in ("windows", "strided", NEW_ZEROS) for step in x.steps):
-        raise Decline("ndarray.base of a view of what another view made anew")
+        raise Decline("ndarray.base of what sliding_window_view, as_strided or .imag of real numbers made")
     if storage.source is None:
         return Array(storage, (), storage.meta) if x.steps else Constant(None)
     if not x.meta.boxed:
