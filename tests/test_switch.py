@@ -1,6 +1,7 @@
 """Functions that run as they are: switched off, or while a debugger, coverage or a line profiler traces. Real tools."""
 
 import asyncio
+import ctypes
 import io
 import os
 import pdb  # noqa: T100
@@ -19,7 +20,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.cpu.loader import loader
-from npcompile.backends.entering import ENTERING
+from npcompile.backends.entering import ENTERING, UNUSED, names_of_tools
 from npcompile.compiler import compiled_function
 from npcompile.settings import Config
 from npcompile.switch import SWITCH, TOOLS
@@ -331,6 +332,39 @@ if TOOLS:  # sys.monitoring is of Python 3.12
             monitoring.free_tool_id(tool)
         assert seen == set(LINES)
         assert not runs_as_python(compiled, X)
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="/proc/self/mem is of Linux")
+    def test_names_of_tools_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+        names = (ctypes.c_size_t * len(TOOLS)).from_address(names_of_tools())
+        for tool in TOOLS:
+            name = f"a test's {tool}"
+            monitoring.use_tool_id(tool, name)
+            try:
+                assert [*names] == [id(name) if each == tool else 0 for each in TOOLS]
+            finally:
+                monitoring.free_tool_id(tool)
+        assert [*names] == [0 for _ in TOOLS]
+        assert not any(map(monitoring.get_tool, UNUSED))
+        monkeypatch.setattr("npcompile.backends.entering.FURTHEST", 0)
+        assert names_of_tools() == 0
+
+    def test_names_of_tools_are_not_looked_for_where_others_have_the_unused_numbers() -> None:
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+        for tool in UNUSED:
+            monitoring.use_tool_id(tool, "a test")
+        try:
+            assert names_of_tools() == 0
+        finally:
+            for tool in UNUSED:
+                monitoring.free_tool_id(tool)
+
+    def test_tools_are_asked_for_where_their_names_are_not_found() -> None:
+        """In a process of its own: what calls ask is settled once."""
+        program = "import sys, pytest, npcompile.backends.entering as e; e.FURTHEST = 0; sys.exit(pytest.main(sys.argv[1:]))"
+        chosen = [f"{__file__}::test_monitoring", "-q", "-p", "no:cacheprovider"]
+        run = subprocess.run([sys.executable, "-c", program, *chosen], capture_output=True, text=True, check=False)
+        assert run.returncode == 0 and " passed" in run.stdout, run.stdout + run.stderr
 
 
 def test_pdb_stops_at_breakpoints_by_line(compiled: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.entering import ENTERING, FastPaths, slot_number
+from npcompile.backends.entering import ENTERING, FastPaths, names_of_tools, slot_number
 from npcompile.checking import checked
 from npcompile.switch import SWITCH, TOOLS, Switch, runs_plain
 from npcompile.tensor_core.user_warnings import GENERATED
@@ -228,8 +228,8 @@ def native_question() -> Callable[..., Any] | None:
     if ENTERING.begin is not None and ENTERING.npc_entered is not None:
         current, switch, tools = Current(), Switch(), TOOLS
         current.enter, current.words, switch.is_asked = marks = object(), object(), object()  # type: ignore[assignment]
-        slots = np.array([slot_number(switch, marks[2]), *(slot_number(current, mark) for mark in marks[:2])], np.int64)
-        ENTERING.begin(slots, SWITCH, None, False, is_fault, sys.gettrace, SWITCH.get_tool, *tools)
+        slots = [slot_number(switch, marks[2]), *(slot_number(current, mark) for mark in marks[:2]), names_of_tools()]
+        ENTERING.begin(np.array(slots, np.int64), SWITCH, None, False, is_fault, sys.gettrace, SWITCH.get_tool, *tools)
         ENTERING.begin = None
     return ENTERING.npc_entered
 

@@ -12,15 +12,17 @@ static struct {
   c_function gettrace, get_tool;    /* of sys and sys.monitoring, the second where there are tools */
   PyObject* owners[2];              /* what these take as `self` */
   int64_t tools;
-  PyObject* numbers[8]; /* of tools */
+  PyObject* numbers[8];     /* of tools */
+  PyObject* const* names;   /* of tools, by number, or 0: then `get_tool` is asked */
 } entering;
 
-/* begin(slots, switches, None, False, is_fault, gettrace, get_tool, *tools): `slots` is an array. */
+/* begin(slots, switches, None, False, is_fault, gettrace, get_tool, *tools): `slots` is an array, the last the address of names. */
 PyObject* npc_begin_entering(PyObject* self, PyObject* const* args, int64_t nargs) {
   const int64_t* slots = (const int64_t*)((npc_array*)args[0])->data;
   for (int64_t k = 1; k < nargs; k++) Py_IncRef(args[k]);
   entering.switches = args[1], entering.none = args[2], entering.no = args[3], entering.is_fault = args[4];
   entering.asked = slots[0], entering.enter = slots[1], entering.fast_paths = slots[2];
+  entering.names = (PyObject* const*)(uintptr_t)slots[3];
   if (!(entering.gettrace = PyCFunction_GetFunction(args[5]))) return 0;
   if ((entering.tools = least(nargs - 7, 8)) && !(entering.get_tool = PyCFunction_GetFunction(args[6]))) return 0;
   entering.owners[0] = PyCFunction_GetSelf(args[5]), entering.owners[1] = entering.tools ? PyCFunction_GetSelf(args[6]) : 0;
@@ -40,8 +42,11 @@ static int gives_something(c_function ask, PyObject* owner, PyObject* argument) 
 static PyObject* const* current_of(PyObject* handle) {
   int is_asked = ((PyObject**)entering.switches)[entering.asked] != entering.no;
   is_asked = is_asked || gives_something(entering.gettrace, entering.owners[0], 0);
-  for (int64_t k = 0; k < entering.tools && !is_asked; k++)
-    is_asked = gives_something(entering.get_tool, entering.owners[1], entering.numbers[k]);
+  if (entering.names)
+    for (int64_t k = 0; k < entering.tools; k++) is_asked |= entering.names[k] != 0;
+  else
+    for (int64_t k = 0; k < entering.tools && !is_asked; k++)
+      is_asked = gives_something(entering.get_tool, entering.owners[1], entering.numbers[k]);
   PyObject* current = ((weak_reference*)handle)->object;
   const int is_there = current != entering.none && ((npc_array*)current)->ob_refcnt > 0;
   return is_asked || !is_there ? 0 : (PyObject* const*)current;
