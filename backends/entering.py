@@ -144,14 +144,15 @@ def named_words(begin: int, number: int) -> np.ndarray[Any, Any]:
     """
     name = f"npcompile looks for {begin}"
     monitoring = sys.monitoring  # type: ignore[attr-defined]
-    before = readable_words(begin)
     try:
         monitoring.use_tool_id(number, name)
     except ValueError:
         return np.arange(0)
     during = readable_words(begin)
     monitoring.free_tool_id(number)
-    return np.flatnonzero((before == 0) & (during == id(name)) & (readable_words(begin) == 0))
+    after = readable_words(begin)
+    places = np.flatnonzero(during[: len(after)] == id(name))  # what is mapped behind may change meanwhile
+    return places[after[places] == 0]
 
 
 def readable_words(begin: int) -> np.ndarray[Any, Any]:
