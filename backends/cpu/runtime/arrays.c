@@ -3,9 +3,9 @@
 /* ---- memory ----
 
    The system hands out and takes back large blocks page by page, which costs more than most kernels. Freed blocks are
-   kept here and given to the next request of about their size: FEW bytes of them in any case, more only up to twice what
-   the process has resident besides, and `most_kept` at most. They go back to the system when it has no more memory to give, and
-   by npc_trim. */
+   kept here and given to the next request of about their size: FEW bytes of them in any case, more only up to what was in use
+   at once a moment ago, and `most_kept` at most. They go back to the system when it has no more memory to give, and by npc_trim;
+   it may take the larger ones whenever it needs them. */
 
 struct block { /* just before the memory that it describes */
   void* mapping;
@@ -27,14 +27,14 @@ static void allow(void* memory, size_t size) {}
 
 enum { SLOTS = 64 };
 static const size_t LARGE = 1 << 17, PAGE = 4096, HUGE_PAGE = 2 << 20, FEW = 32 << 20;
-static const int64_t RESIDENT_FOR = 10000000; /* nanoseconds that a reading of the resident memory is good for */
+static const int64_t MOMENT = 1000000000; /* nanoseconds */
 
 static struct {
   char lock;
   unsigned colour;
-  size_t kept, most_kept; /* bytes */
-  size_t resident;        /* bytes of the process at its last reading, */
-  int64_t resident_until; /* which is good until then */
+  size_t kept, most_kept, used; /* bytes */
+  size_t peak, peak_before;     /* the most that was in use at once in this moment, and in the one before */
+  int64_t moment_ends;
   int count;
   struct block* blocks[SLOTS]; /* oldest first */
 } pool;
@@ -51,6 +51,11 @@ static struct block* take_block(int i) {
   return block;
 }
 
+static void count_use(size_t bytes) {
+  pool.used += bytes;
+  pool.peak = greatest(pool.peak, pool.used);
+}
+
 /* The memory of a block, of which the first `size` bytes are in use. */
 static void* in_use(struct block* block, size_t size) {
   allow(block + 1, size);
@@ -59,39 +64,16 @@ static void* in_use(struct block* block, size_t size) {
   return block + 1;
 }
 
-/* The memory of this process that is in the machine's: where the system does not tell, the most that ever was. */
-static size_t resident_bytes(void) {
-#ifdef __linux__
-  char text[128];
-  const int file = open("/proc/self/statm", 0x80000 /* O_RDONLY | O_CLOEXEC */);
-  const int64_t length = file < 0 ? -1 : read(file, text, sizeof text - 1);
-  if (file >= 0) close(file);
-  if (length > 0) {
-    const char* c = text;
-    size_t pages = 0;
-    while (c < text + length && *c != ' ') c++;
-    for (c++; c < text + length && *c >= '0' && *c <= '9'; c++) pages = pages * 10 + (*c - '0');
-    return pages * sysconf(30 /* _SC_PAGESIZE */);
-  }
-#endif
-  return pool.most_kept;
-}
-
-/* Bytes that may be kept, by the last reading. */
-static size_t may_keep_by_reading(void) {
-  const size_t others = pool.resident > pool.kept ? pool.resident - pool.kept : 0;
-  return least(greatest(2 * others, FEW), pool.most_kept);
-}
-
-/* Bytes that may be kept. By the holder of the lock, who gives back what is over: never by an old reading, which knows nothing
-   of memory that was first used after it, and takes the process for one that is smaller by that. */
+/* Bytes that may be kept. By the holder of the lock, who gives back what is over. */
 static size_t may_keep(void) {
   if (pool.kept <= FEW) return least(FEW, pool.most_kept);
-  if (now() > pool.resident_until || (size_t)least(pool.kept, pool.most_kept) > may_keep_by_reading()) {
-    pool.resident = resident_bytes();
-    pool.resident_until = now() + RESIDENT_FOR;
+  const int64_t time = now();
+  if (time > pool.moment_ends) {
+    pool.peak_before = time > pool.moment_ends + MOMENT ? pool.used : pool.peak;
+    pool.peak = pool.used;
+    pool.moment_ends = time + MOMENT;
   }
-  return may_keep_by_reading();
+  return least(greatest(FEW, greatest(pool.peak, pool.peak_before)), pool.most_kept);
 }
 
 static void give_back(struct block** blocks, int count) {
@@ -122,6 +104,7 @@ static void* pool_get(size_t size) {
     if (capacity >= size && capacity <= size + size / 4 && (best < 0 || capacity < pool.blocks[best]->capacity)) best = i;
   }
   struct block* block = best < 0 ? 0 : take_block(best);
+  if (block) count_use(block->mapped);
   unsigned colour = pool.colour++ % 8;
   unlock_pool();
   if (block) return in_use(block, size);
@@ -142,21 +125,32 @@ static void* pool_get(size_t size) {
   block->mapping = mapping;
   block->mapped = mapped;
   block->capacity = (size + PAGE - 1) / PAGE * PAGE; /* not the slack of the alignment, which would hide it from its like */
+  lock_pool();
+  count_use(mapped);
+  unlock_pool();
   return in_use(block, size);
+}
+
+/* Let the system have the memory of a block that is kept, should it need some before the block is used again. */
+static void offer(struct block* block) {
+#ifdef __linux__
+  char *start = (char*)(((uintptr_t)(block + 1) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE), *end = (char*)(block + 1) + block->capacity;
+  if (end >= start + 2 * HUGE_PAGE) madvise(start, (end - start) / HUGE_PAGE * HUGE_PAGE, MADV_FREE);
+#endif
 }
 
 static void pool_put(void* memory) {
   struct block *block = (struct block*)memory - 1, *dropped[SLOTS + 1];
   int count = 0;
   forbid(memory, block->capacity);
+  offer(block);
   lock_pool();
   if (pool.count == SLOTS) dropped[count++] = take_block(0);
   pool.blocks[pool.count++] = block;
   pool.kept += block->mapped;
-  for (const size_t most = may_keep(); pool.kept > most; count++) {
-    dropped[count] = take_block(0);
-    pool.resident -= least(dropped[count]->mapped, pool.resident);
-  }
+  const size_t most = may_keep(); /* before this block is no more in use */
+  pool.used -= block->mapped;
+  while (pool.kept > most) dropped[count++] = take_block(0);
   unlock_pool();
   give_back(dropped, count);
 }

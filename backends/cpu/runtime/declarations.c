@@ -169,7 +169,7 @@ enum { MAP_ANONYMOUS_PRIVATE = 0x1002, CLOCK_MONOTONIC = 6, SIG_SETMASK = 3, SIG
 #else
 enum { MAP_ANONYMOUS_PRIVATE = 0x22, CLOCK_MONOTONIC = 1, SIG_SETMASK = 2, SIGBUS = 7 };
 #endif
-enum { PROT_READ_WRITE = 3, MADV_HUGEPAGE = 14 };
+enum { PROT_READ_WRITE = 3, MADV_FREE = 8, MADV_HUGEPAGE = 14 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t greatest(int64_t a, int64_t b) { return a > b ? a : b; }
