@@ -25,12 +25,15 @@ class Entering:
     object does not hold False, or something traces. `begin(slots, gettrace, get_tool, *tools)` says which slots they are, and the
     address that `names_of_tools` gives.
 
+    `npc_is_of_kind(words, *state)`: do the values have the types of one of some kinds? `words_of` makes the words.
+
     `npc_fast_path(handle, *state)` asks the same, and then takes the steps of the paths in a third slot, the words of FastPaths:
     the first that is for the arguments gives the result of the call. It gives the handle where none is.
     """
 
     begin: Callable[..., Any] | None = None
     npc_entered: Callable[..., Any] | None = None
+    npc_is_of_kind: Callable[..., bool] | None = None
     npc_fast_path: Callable[..., Any] | None = None
 
     def __reduce__(self) -> str:
@@ -40,6 +43,11 @@ class Entering:
 ENTERING = Entering()
 MOST_PARAMETERS, MOST_VALUES, MOST_GIVEN = 16, 64, 32  # of what fast paths take, as the runtime has it
 METH_FASTCALL = 0x80
+
+
+def words_of(kinds: Sequence[tuple[type, ...]]) -> bytes:
+    """The types of some kinds of arguments. They are not kept: another class may get the place of one that is gone."""
+    return np.array([len(kinds), *(id(each) for kind in kinds for each in kind)], np.int64).tobytes()
 
 
 class Step(IntEnum):

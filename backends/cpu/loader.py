@@ -307,6 +307,7 @@ def start(library: Library) -> int:
     LIKENESS.kind_of = python_function(library, "npc_kind_of")
     ENTERING.begin = python_function(library, "npc_begin_entering")
     ENTERING.npc_entered = python_function(library, "npc_entered", ENTERING)
+    ENTERING.npc_is_of_kind = python_function(library, "npc_is_of_kind", ENTERING)
     ENTERING.npc_fast_path = python_function(library, "npc_fast_path", ENTERING)
     TRIMS.append(trim := library.handle.npc_trim)
     trim.restype = ctypes.c_size_t

@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.entering import ENTERING, FastPaths, names_of_tools, slot_number
+from npcompile.backends.entering import ENTERING, FastPaths, names_of_tools, slot_number, words_of
 from npcompile.checking import checked
 from npcompile.switch import SWITCH, TOOLS, Switch, runs_plain
 from npcompile.tensor_core.user_warnings import GENERATED
-from npcompile.tracer.bytecode.aside import taking_an_item
+from npcompile.tracer.bytecode.aside import Others, taking_an_item
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, hide_frames
 from npcompile.tracer.faults import is_fault
+from npcompile.tracer.parts import SIZED, Types
 
 TIMED = 50  # calls that are timed together
 
@@ -54,7 +55,7 @@ class Refill:
         self.is_begun = not self.is_begun
         if self.is_begun:
             return repeat(0, current.calls - 1)
-        current.come_back()
+        current.ask_again()
         return repeat(0, 1)  # the call that asks
 
 
@@ -62,7 +63,7 @@ class Current:
     """What an entry enters, which `reset` replaces: one CompiledFunction after another. The entry's `__dict__` holds it."""
 
     __slots__ = (
-        "__weakref__", "aside", "calls", "compiled", "enter", "first_stub", "is_native", "fast_stub", "fast_paths",
+        "__weakref__", "aside", "aside_for", "calls", "compiled", "enter", "first_stub", "is_native", "fast_stub", "fast_paths",
         "lock", "stub", "user", "words",
     )  # fmt: skip
 
@@ -74,6 +75,7 @@ class Current:
         self.fast_paths: FastPaths | None = None  # around what is entered
         self.words: Any = None  # of these, where the entry takes them
         self.aside: Any = None  # its code where the function runs as it is: the user's
+        self.aside_for: tuple[Any, ...] | None = None  # the types that it is for, and how it enters for others; None: for all
         self.first_stub: Any = None  # the same before that asked natively: other functions may have been given it
         self.is_native = False  # does it ask natively?
         self.calls = 1  # that are not timed, once it has stepped aside
@@ -94,9 +96,11 @@ class Current:
             start = next(iter(compiled.points.values()), None)
             self.fast_paths = None if start is None or not compiled.is_switched else start.fast_paths
             self.words = None if self.fast_paths is None else self.fast_paths.words
-            if is_other or not compiled.is_measured:
+            is_left = is_other or not compiled.is_measured
+            if is_left or self.aside_for is not None:
                 self.come_back()
-                self.aside = None
+            if is_left:
+                self.aside, self.aside_for = None, None
             self.user = compiled.user
             if self.stub is not None and not self.is_native and native_question() is not None:
                 self.make_stub()
@@ -127,14 +131,40 @@ class Current:
         code = self.compiled.entry.__code__
         return code is self.stub or code is self.fast_stub
 
+    @property
+    def asks_types(self) -> bool:
+        """May its code ask for types of arguments? Not without a backend that does it."""
+        return ENTERING.npc_is_of_kind is not None
+
+    @property
+    def is_fast(self) -> bool:
+        """Does a fast path lead around what it enters?"""
+        is_around = self.fast_paths is not None and self.fast_paths.enter is self.enter
+        return is_around and self.is_native and ENTERING.npc_fast_path is not None
+
     def entering_code(self) -> types.CodeType:
         """The code of the entry while it enters."""
-        compiled, ask = self.compiled, ENTERING.npc_fast_path
-        if self.fast_paths is None or self.fast_paths.enter is not self.enter or ask is None or not self.is_native:
+        if not self.is_fast:
             return self.stub  # type: ignore[no-any-return]
         if self.fast_stub is None:
-            self.fast_stub = entry_code(compiled.code, compiled.parameters, Handle(self), compiled.is_switched, ask)
+            compiled = self.compiled
+            self.fast_stub = entry_code(compiled.code, compiled.parameters, Handle(self), compiled.is_switched, is_fast=True)
         return self.fast_stub  # type: ignore[no-any-return]
+
+    def entering_function(self) -> types.FunctionType:
+        """A function that does the same, called with a value for each parameter.
+
+        Code holds it, so nothing that it holds may lead back to the entry.
+        """
+        compiled, is_fast = self.compiled, self.is_fast
+        code = entry_code(compiled.code, compiled.parameters, Handle(self), compiled.is_switched, is_fast, is_inside=True)
+        return types.FunctionType(code, {})
+
+    def others_than(self, kinds: tuple[Types, ...]) -> Others:
+        """Calls with arguments of other types. All are counted where arguments of these types may be larger than so far."""
+        are_counted_alone = SIZED.isdisjoint(chain(*kinds))
+        assert ENTERING.npc_is_of_kind is not None
+        return Others(ENTERING.npc_is_of_kind, words_of(kinds), self.entering_function(), are_counted_alone)
 
     def make_stub(self) -> None:
         """Make the code that enters; where the entry has it, give it the new one."""
@@ -145,19 +175,26 @@ class Current:
         if before is None or compiled.entry.__code__ is before:
             compiled.entry.__code__ = self.stub
 
-    def step_aside(self, compiled: Any, calls: int) -> None:
-        """Let the entry be the user's own code, until it was called so often; for good where that is too long to be compiled."""
+    def step_aside(self, compiled: Any, calls: int, kinds: tuple[Types, ...] | None = None) -> None:
+        """Let the entry be the user's own code, until it was called so often; for good where that is too long to be compiled.
+
+        So it is for arguments of the types `kinds`, if they are given; others enter what is compiled.
+        """
         with self.lock:
             if self.compiled is not compiled:
                 return
             self.calls = calls
-            if self.aside is None:
+            is_ours = self.enters or compiled.entry.__code__ is self.aside
+            made_for = None if kinds is None else (kinds, self.is_fast, self.is_native)
+            if self.aside is None or self.aside_for != made_for:
                 code = compiled.python.__code__
                 if compiled.is_too_long:
                     self.aside = code.replace(co_consts=(*code.co_consts, Handle(self)))
                 else:
-                    self.aside = taking_an_item(code, Counts.from_iterable(Refill(self)), Handle(self))
-            if self.enters:
+                    others = None if kinds is None else self.others_than(kinds)
+                    self.aside = taking_an_item(code, Counts.from_iterable(Refill(self)), Handle(self), others)
+                self.aside_for = made_for
+            if is_ours:
                 compiled.entry.__code__ = self.aside
             self.stay_with(compiled)
 
@@ -165,6 +202,13 @@ class Current:
         """Let the entry enter what is compiled again."""
         if self.aside is not None and self.compiled.entry.__code__ is self.aside:
             self.compiled.entry.__code__ = self.entering_code()
+
+    def ask_again(self) -> None:
+        """Let the next call enter what decides whether the function runs compiled."""
+        if self.aside_for is None:
+            self.come_back()
+        else:
+            self.be(self.compiled, self.compiled)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Current, (), self.compiled  # as state: it leads back here
@@ -202,24 +246,29 @@ def entry_code(
     parameters: Parameters,
     handle: Handle,
     is_switched: bool,
-    fast_path: Callable[..., Any] | None = None,
+    is_fast: bool = False,
+    is_inside: bool = False,
 ) -> types.CodeType:
-    """The entry's code. Its objects are constants, so that no name of it is looked up in the user's globals."""
+    """The entry's code, or that of a function inside it, which has positional parameters alone.
+
+    Its objects are constants, so that no name of it is looked up in the user's globals.
+    """
     asks_natively = native_question()
-    lines, made = entry_text(parameters, is_switched, asks_natively is not None, len(code.co_freevars), fast_path is not None)
+    free = () if is_inside else code.co_freevars
+    lines, made = entry_text(parameters, is_switched, asks_natively is not None, len(free), is_fast, is_inside)
     filename = f"{GENERATED}{code.co_qualname} entry, {UNCOUNTED}>"
     linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
     held: dict[Any, Callable[..., Any] | Any] = {
         "handle": handle,
         "entered": asks_natively,
-        "fast_path": fast_path,
+        "fast_path": ENTERING.npc_fast_path,
         "switch": SWITCH,
         "gettrace": sys.gettrace,
         "runs_plain": runs_plain,
         "hide_frames": hide_frames,
     }
     constants = tuple(held.get(c, c) for c in made.co_consts)
-    made = made.replace(co_consts=constants, co_freevars=code.co_freevars, co_filename=filename)
+    made = made.replace(co_consts=constants, co_freevars=free, co_filename=filename)
     return made.replace(co_name=code.co_name, co_qualname=code.co_qualname)
 
 
@@ -236,7 +285,7 @@ def native_question() -> Callable[..., Any] | None:
 
 @functools.cache
 def entry_text(
-    parameters: Parameters, is_switched: bool, is_native: bool, free: int, is_fast: bool = False
+    parameters: Parameters, is_switched: bool, is_native: bool, free: int, is_fast: bool, is_inside: bool
 ) -> tuple[list[str], types.CodeType]:
     """Lines in which strings stand for the objects, and their code: the same for all functions of these parameters.
 
@@ -265,7 +314,7 @@ def entry_text(
         given = f"({call} := {fast_path}({', '.join([handle, *parameters.names])}))"
         entered = [f"        if {given} is not {handle}:", f"            return {call}", *entered]
     lines = [
-        f"def entry({parameters.signature}):",
+        f"def entry({', '.join(parameters.names) if is_inside else parameters.signature}):",
         "    try:",
         *entered,
         f"        return {call}({', '.join(parameters.names)})",
@@ -295,34 +344,6 @@ def handing_on(parameters: Parameters) -> Callable[[Callable[..., Any]], Callabl
     scope: dict[str, Any] = {}
     exec(compile(text, filename, "exec"), scope)
     made: Callable[[Callable[..., Any]], Callable[..., Any]] = scope["hand_on"]
-    return made
-
-
-@functools.cache
-def choosing(parameters: Parameters, kinds: int) -> Callable[..., Callable[..., Any]]:
-    """What makes a function that hands its arguments on to `dispatch`, or to `plain` where they have types of one of `kinds`.
-
-    It takes an item of `counts` in each call; where there is none left `again` is called instead.
-    """
-    names, ends = parameters.names, "_" * max(map(len, ("", *parameters.names)))
-    inside = ("type", "counts", "dispatch", "plain", "again", "kinds")
-    kind, counts, dispatch, plain, again, given = (f"_{name}{ends}" for name in inside)
-    types = [[f"_{n}_{k}{ends}" for k in range(len(names))] for n in range(kinds)]
-    tests = [" and ".join(f"{kind}({name}) is {t}" for name, t in zip(names, each)) for each in types]
-    handed = ", ".join(names)
-    lines = [
-        f"def choosing({counts}, {dispatch}, {plain}, {again}, {given}):",
-        *(f"    {', '.join(each)}, = {given}[{n}]" for n, each in enumerate(types)),
-        f"    def choose({handed}):",
-        f"        for _{ends} in {counts}:",
-        *(f"            if {test}: return {plain}({handed})" for test in tests),
-        f"            return {dispatch}({handed})",
-        f"        return {again}({handed})",
-        "    return choose",
-    ]
-    scope: dict[str, Any] = {kind: type}
-    exec(compile("\n".join(lines), f"{GENERATED}choosing, {UNCOUNTED}>", "exec"), scope)
-    made: Callable[..., Callable[..., Any]] = scope["choosing"]
     return made
 
 

@@ -17,7 +17,10 @@ import numpy as np
 from npcompile.tracer.bytecode.tracebacks import uncounted
 
 FEW = 3  # calls each way
+SIZED = frozenset((np.ndarray, list))  # types of values of which the size is part of the kind
 ASKED = 1e-6  # seconds, about, that it takes to ask whether a Point is left to Python
+
+Types = tuple[type, ...]  # of a call's arguments
 
 
 def kind_of(state: tuple[Any, ...]) -> Any:

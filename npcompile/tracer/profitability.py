@@ -2,13 +2,13 @@
 
 The first calls of a kind go one way and the other in turn, and their times are compared: each call is run once, so nothing is
 done twice. Where plain Python is quicker the function steps aside: its entry gets the user's own code, with a count of calls
-after which one is timed again. The verdict falls within the first calls and stays, so that answers whose last bits depend on
-it do not go back and forth; calls that take much longer than those before (their arguments may have grown) are measured anew.
+after which one is timed again. Where the types of arguments tell the way, that code also asks for them. The verdict falls within
+the first calls and stays, so that answers whose last bits depend on it do not go back and forth; calls that take much longer
+than those before (their arguments may have grown) are measured anew.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import resource
 import threading
@@ -24,7 +24,7 @@ from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import uncounted
-from npcompile.tracer.entry import Current, choosing, compiled_function, overheads
+from npcompile.tracer.entry import Current, compiled_function, overheads
 from npcompile.tracer.parts import FEW, Parts, kind_of, parts_of, shares
 from npcompile.tracer.restarts import Break
 from npcompile.tracer.variant import Options, Variant
@@ -355,8 +355,8 @@ class Trial:
         function = self.function
         used = {kind: times for kind, times in self.kinds.items() if times.verdict or self.calls - times.last < FORGOTTEN}
         self.is_due = any(times.verdict is None for times in used.values())
-        plain, compiled = ({kind[0] for kind, each in used.items() if each.verdict is v} for v in (PLAIN, COMPILED))
-        if self.is_due or not function.is_current or (plain & compiled):
+        plain, compiled = ({kind[0]: None for kind, each in used.items() if each.verdict is v} for v in (PLAIN, COMPILED))
+        if self.is_due or not function.is_current or plain.keys() & compiled or (compiled and not function.current.asks_types):
             return
         calls = calls_between(min(min(times.plain or times.compiled, default=BETWEEN) for times in used.values()))
         with function.lock:
@@ -364,10 +364,10 @@ class Trial:
             if not compiled:
                 self.between = calls
                 function.current.step_aside(function, calls)
-            elif plain or function.breaks:
-                function.current.lead_to(function, entering(self, plain, calls))
-            else:  # a small array costs what is around one graph at most
-                function.current.lead_to(function, function.dispatch)
+                return
+            function.current.lead_to(function, function.dispatch)
+            if plain or function.breaks:  # else a small array costs what is around one graph at most
+                function.current.step_aside(function, calls, (*plain,))
 
     @uncounted
     def look_again(self, kind: Any, times: Times, state: tuple[Any, ...]) -> Any:
@@ -392,19 +392,6 @@ class Trial:
 def calls_between(seconds: float) -> int:
     """How many calls are not looked at, if each takes so long."""
     return min(max(int(BETWEEN / max(seconds, 1e-9)), FEWEST), MOST)
-
-
-@uncounted
-def entering(trial: Trial, aside: set[tuple[type, ...]], calls: int) -> Callable[..., Any]:
-    """What calls the function as it is for values of types `aside`, else its dispatch; so often, then it asks the trial again."""
-    function, counts = trial.function, itertools.repeat(0, calls)
-
-    def again(*state: Any) -> Any:
-        trial.is_due = True
-        return trial(*state)
-
-    kinds = tuple(aside)
-    return choosing(function.parameters, len(kinds))(counts, function.dispatch, function.plain, again, kinds)
 
 
 def in_words(seconds: float) -> str:

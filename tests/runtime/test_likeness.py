@@ -10,6 +10,7 @@ import pytest
 
 from npcompile.backends.array_guards import HAS_VERSIONS, LIKENESS, Facts, Name, Typed, as_array, kind_of
 from npcompile.backends.cpu import loader as module
+from npcompile.backends.entering import ENTERING, words_of
 from npcompile.tracer.wrapping import ARRAY_FLAGS
 
 A = np.arange(24.0).reshape(2, 3, 4)
@@ -240,3 +241,14 @@ def test_attributes_of_an_instance() -> None:
         assert LIKENESS.are_like(facts) and LIKENESS.are_like(facts)
         settings.n = None
         assert not LIKENESS.are_like(facts)
+
+
+def test_types_of_values() -> None:
+    module.loader().start_runtime()
+    ask = ENTERING.npc_is_of_kind
+    assert ask is not None
+    kinds = [(int, float, np.ndarray), (float, float, np.ndarray), (type(None), Derived, str)]
+    for values in itertools.product((1, True, 2.0, np.float64(2), None, A, A.view(Derived), "text"), repeat=3):
+        for some in (kinds, kinds[1:], []):
+            assert ask(words_of(some), *values) is (tuple(map(type, values)) in some)
+    assert ask(words_of([]), 1) is ask(words_of([])) is False

@@ -41,6 +41,7 @@ int PyErr_CheckSignals(void);
 PyThreadState* PyEval_SaveThread(void);
 void PyEval_RestoreThread(PyThreadState*);
 PyObject* PyBool_FromLong(long);
+char* PyBytes_AsString(PyObject*);
 PyObject* PyLong_FromLongLong(long long);
 PyObject* PyLong_FromUnsignedLongLong(unsigned long long);
 PyObject* PyFloat_FromDouble(double);

@@ -60,6 +60,19 @@ PyObject* npc_entered(PyObject* self, PyObject* const* args, int64_t nargs) {
   return enter;
 }
 
+/* npc_is_of_kind(words, *arguments): do the arguments have the types of one of some kinds? `words` is bytes: the number of kinds,
+   then the addresses of the types. */
+PyObject* npc_is_of_kind(PyObject* self, PyObject* const* args, int64_t nargs) {
+  const int64_t* const words = (const int64_t*)PyBytes_AsString(args[0]);
+  PyObject* const* type = (PyObject* const*)(words + 1);
+  for (int64_t kinds = *words; kinds; kinds--, type += nargs - 1) {
+    int64_t k = 1;
+    while (k < nargs && ((npc_array*)args[k])->ob_type == type[k - 1]) k++;
+    if (k == nargs) return PyBool_FromLong(1);
+  }
+  return PyBool_FromLong(0);
+}
+
 /* ---- fast paths: what a variant does, step by step ---- */
 
 /* In the order of entering.Step. */

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any, Final
 
 from npcompile.tracer.bytecode.decode import CACHES, IS_BACKWARD, JUMPS, Handler, Instruction, Positions
 from npcompile.tracer.bytecode.opcodes import HALVES
@@ -23,8 +24,8 @@ def first_of(*names: str) -> int:
 
 LOAD_FAST, STORE_FAST, DELETE_FAST, LOAD_CONST = map(first_of, ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_CONST"))
 PUSH_NULL, POP_TOP, SWAP, IS_OP, BUILD_TUPLE = map(first_of, ("PUSH_NULL", "POP_TOP", "SWAP", "IS_OP", "BUILD_TUPLE"))
-COPY_FREE_VARS, RESUME, RETURN_VALUE, RAISE_VARARGS, JUMP_FORWARD, NOP = map(
-    first_of, ("COPY_FREE_VARS", "RESUME", "RETURN_VALUE", "RAISE_VARARGS", "JUMP_FORWARD", "NOP")
+COPY_FREE_VARS, RESUME, RETURN_VALUE, RAISE_VARARGS, RERAISE, JUMP_FORWARD, NOP = map(
+    first_of, ("COPY_FREE_VARS", "RESUME", "RETURN_VALUE", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "NOP")
 )
 BUILD_LIST, UNPACK_SEQUENCE, STORE_SUBSCR = map(first_of, ("BUILD_LIST", "UNPACK_SEQUENCE", "STORE_SUBSCR"))
 LOAD_GLOBAL, FOR_ITER = map(first_of, ("LOAD_GLOBAL", "FOR_ITER"))
@@ -57,6 +58,46 @@ class Item:
     offset: int = 0  # of its first word
     size: int = 1  # in words, with EXTENDED_ARGs and caches
     is_done: bool = False  # does the item before it do this too?
+
+
+@dataclass(kw_only=True)
+class Assembly:
+    """Code that is being written. A label is the index of one of the user's instructions, or negative for a place of ours."""
+
+    code: CodeType  # the user's
+    items: list[Item] = field(default_factory=list)
+    labels: dict[int, int] = field(default_factory=dict)  # positions among the items
+    consts: list[Any] = field(init=False)
+    positions: Positions = (None, None, None, None)  # of what is being written
+    handler: Handler | None = None  # of what is being written
+    fresh_label: int = -1
+
+    def __post_init__(self) -> None:
+        self.consts = [*self.code.co_consts]
+
+    def add(self, opcode: int, arg: int = 0, label: int | None = None) -> None:
+        self.items.append(Item(opcode, arg, label, self.positions, self.handler))
+
+    def place(self, label: int) -> None:
+        self.labels.setdefault(label, len(self.items))
+
+    def new_label(self) -> int:
+        self.fresh_label -= 1
+        return self.fresh_label
+
+    def load_constant(self, value: Any) -> None:
+        self.consts.append(value)
+        self.add(LOAD_CONST, len(self.consts) - 1)
+
+    def assembled(self, **others: Any) -> CodeType:
+        """The user's code with these instructions and constants, and `others` of its parts."""
+        return self.code.replace(
+            co_code=assembled_instructions(self.items, self.labels),
+            co_consts=(*self.consts,),
+            co_linetable=line_table(self.items, self.code.co_firstlineno),
+            co_exceptiontable=exception_table(self.items, self.labels),
+            **others,
+        )
 
 
 def written(instructions: tuple[Instruction, ...], i: Instruction) -> list[Item]:

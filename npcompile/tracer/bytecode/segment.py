@@ -27,7 +27,6 @@ from npcompile.tracer.bytecode.assembler import (
     JUMP_BACK,
     JUMP_FORWARD,
     JUMP_IF_FALSE,
-    LOAD_CONST,
     LOAD_FAST,
     LOAD_SPECIAL,
     MOVE_FAST,
@@ -41,10 +40,7 @@ from npcompile.tracer.bytecode.assembler import (
     STORE_SUBSCR,
     SWAP,
     UNPACK_SEQUENCE,
-    Item,
-    assembled_instructions,
-    exception_table,
-    line_table,
+    Assembly,
     written,
 )
 from npcompile.tracer.bytecode.decode import OF_LOCALS, Handler, Instruction, Positions
@@ -140,11 +136,10 @@ def assemble(
     layout = Layout(entry, depth, null_slots, local_names, kept_names)
     states = flow(facts, entry, state_at_entry(facts, layout), exits)
     layouts = {index: layout_at(code, facts, index, states[index], protected) for index in exits if index in states}
-    return Writer(code, facts, layout, states, layouts, exits, throws).write()
+    return Writer(facts, layout, states, layouts, exits, throws, code=code).write()
 
 
-# A label is the index of one of the user's instructions, or negative for a place of ours.
-ENTRY: Final = -1
+ENTRY: Final = -1  # the first label of ours
 SELF: Final = ".self"  # a variable of the name that the cell has
 AGAIN: Final = ".again"  # the variable of the user's first parameter, where it is passed before all others too
 KEPT: Final = ".kept"  # the variable of the list of locals that nothing reads
@@ -152,27 +147,21 @@ THROWN: Final = ".thrown"  # the variable of the exception that is raised at the
 
 
 @dataclass
-class Writer:
+class Writer(Assembly):
     """Writes the code of one segment."""
 
-    code: types.CodeType
     facts: CodeFacts
     layout: Layout  # at the entry
     states: dict[int, State]  # at each reachable instruction
     layouts: dict[int, Layout]  # at each reachable exit
     exits: Mapping[int, Any]
     throws: bool = False  # raise an exception at the entry instead of running the instruction there
-    items: list[Item] = field(default_factory=list)
-    labels: dict[int, int] = field(default_factory=dict)  # positions among the items
     cold: list[tuple[int, int, Positions]] = field(default_factory=list)  # handlers of loads that may find nothing
-    positions: Positions = (None, None, None, None)  # of what is being written
-    handler: Handler | None = None  # of what is being written
 
     def __post_init__(self) -> None:
+        Assembly.__post_init__(self)
         code = self.code
         self.cells = (*code.co_cellvars, *code.co_freevars)
-        self.consts = list(code.co_consts)
-        self.fresh_label = ENTRY
         self.stack_names = [f".stack{k}" for k in range(self.layout.depth) if k not in self.layout.null_slots]
         kept = [KEPT] if self.layout.kept_names else []
         parameters = [*[THROWN] * self.throws, *self.stack_names, *self.layout.local_names, *kept]
@@ -217,23 +206,9 @@ class Writer:
             if index == entry or index not in self.layouts:
                 self.copy(instructions[index])
         self.write_cold()
-        return Segment(self.assembled(), self.layout, self.layouts, tuple(self.left.values()), self.self_name)
+        return Segment(self.finished(), self.layout, self.layouts, tuple(self.left.values()), self.self_name)
 
     # --- pieces
-
-    def add(self, opcode: int, arg: int = 0, label: int | None = None) -> None:
-        self.items.append(Item(opcode, arg, label, self.positions, self.handler))
-
-    def place(self, label: int) -> None:
-        self.labels.setdefault(label, len(self.items))
-
-    def new_label(self) -> int:
-        self.fresh_label -= 1
-        return self.fresh_label
-
-    def load_constant(self, value: Any) -> None:
-        self.consts.append(value)
-        self.add(LOAD_CONST, len(self.consts) - 1)
 
     def prologue(self) -> None:
         entry = self.layout.index
@@ -389,11 +364,10 @@ class Writer:
 
     # --- assembly
 
-    def assembled(self) -> types.CodeType:
+    def finished(self) -> types.CodeType:
         code = self.code
-        bytecode = assembled_instructions(self.items, self.labels)
         heights = [len(self.slots(x)) + len(x.local_names) + len(x.kept_names) + 2 for x in self.layouts.values()]
-        return code.replace(
+        return self.assembled(
             co_argcount=self.argcount,
             co_posonlyargcount=0,
             co_kwonlyargcount=0,
@@ -402,11 +376,7 @@ class Writer:
             co_varnames=tuple(self.self_name or name if name == SELF else name for name in self.variables),
             co_cellvars=(),
             co_freevars=self.cells,
-            co_consts=tuple(self.consts),
             co_stacksize=max([code.co_stacksize + 4, len(self.slots(self.layout)) + 3 + len(self.layout.kept_names), *heights]),
-            co_code=bytecode,
-            co_linetable=line_table(self.items, code.co_firstlineno),
-            co_exceptiontable=exception_table(self.items, self.labels),
         )
 
 

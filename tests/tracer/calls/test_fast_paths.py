@@ -104,11 +104,12 @@ def test_sizes_that_data_decides():
     assert not runs_on_it(f, np.diag([1.0, 0])), "one row"
 
 
-def test_python_does_not_warn_of_what_enters():
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_python_does_not_warn_of_what_enters(is_inside):
     parameters = Parameters.of(scaled.__code__)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _, code = entry_text.__wrapped__(parameters, is_switched=True, is_native=True, free=0, is_fast=True)
+        _, code = entry_text.__wrapped__(parameters, True, True, free=0, is_fast=True, is_inside=is_inside)
     assert {"handle", "fast_path"} <= set(code.co_consts)
 
 

@@ -15,37 +15,14 @@ import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.settings import tiers_in_environment
 from npcompile.tracer import profitability
-from npcompile.tracer.bytecode.aside import taking_an_item
-from npcompile.tracer.profitability import COMPILED, FEWEST, FORGOTTEN, MANY, PLAIN, Trial
-
-CALLS = 2 * MANY + 2  # after which each kind has its verdict
+from npcompile.tracer.profitability import COMPILED, FEWEST, FORGOTTEN, MANY, PLAIN
+from tests.tracer.calls.made_up_times import CALLS, Clock, is_aside
 
 
 @pytest.fixture(autouse=True)
 def tiers():
     with npc.config.patch(tiers="measured"):
         yield
-
-
-class Clock:
-    """What calls take: seconds(state, is_plain)."""
-
-    def __init__(self, monkeypatch, seconds):
-        self.seconds, self.ways = seconds, []
-
-        def timed(trial, run, state):
-            is_plain = run is trial.function.plain
-            trial.is_running = True
-            try:
-                result = run(*state)
-            finally:
-                trial.is_running = False
-            self.ways.append(PLAIN if is_plain else COMPILED)
-            return result, self.seconds(state, is_plain)
-
-        monkeypatch.setattr(Trial, "timed", timed)
-        monkeypatch.setattr(profitability, "overheads", lambda: (0.0, 0.0))
-        monkeypatch.setattr(profitability, "BETWEEN", 0.0)  # the fewest calls between those that are timed again
 
 
 @pytest.fixture
@@ -56,10 +33,6 @@ def plain_is_quick(monkeypatch):
 @pytest.fixture
 def compiled_is_quick(monkeypatch):
     return Clock(monkeypatch, lambda state, is_plain: 2e-6 if is_plain else 1e-6)
-
-
-def is_aside(function):
-    return function.__code__ is compiled_function(function).current.aside
 
 
 def test_steps_aside_where_plain_python_is_quicker(plain_is_quick):
@@ -188,45 +161,6 @@ def test_kinds_of_arguments_have_verdicts_of_their_own(monkeypatch, plain, compi
     assert {times.verdict for times in trial.kinds.values()} == {COMPILED, PLAIN}
     for x in (plain, compiled):
         assert np.array_equal(doubled(x), x + x)
-
-
-def test_types_tell_the_way(monkeypatch):
-    Clock(monkeypatch, lambda state, is_plain: 1e-6 * (10 if is_plain == (type(state[0]) is np.ndarray) else 1))
-
-    @npc.compile
-    def doubled(x):
-        return x + x
-
-    for _ in range(CALLS):
-        doubled(2.5)
-    for _ in range(FEWEST + CALLS + FORGOTTEN):
-        doubled(np.arange(5.0))
-    known = compiled_function(doubled)
-    entered = known.current.enter
-    assert entered not in (known.trial, known.dispatch)
-    assert (doubled(2.5), doubled(np.arange(5.0)).tolist()) == (5.0, [0, 2, 4, 6, 8])
-    assert known.current.enter is entered
-
-
-def test_types_tell_the_way_whatever_parameters_are_called(monkeypatch):
-    """Of several parameters each is asked; what runs as it is gets keywords as such."""
-    Clock(monkeypatch, lambda state, is_plain: 1e-6 * (10 if is_plain == (type(state[0]) is np.ndarray) else 1))
-
-    @npc.compile
-    def added(type, _, *, counts=0, kinds=None):
-        return type + _ + counts
-
-    calls = [(2.5, 1), (2, 1.5), (np.arange(5.0), 1)]
-    for state in calls:
-        for _ in range(CALLS):
-            added(*state, counts=3)
-    for _ in range(FEWEST + CALLS + FORGOTTEN):
-        added(*calls[-1], counts=3)
-    known = compiled_function(added)
-    entered = known.current.enter
-    assert entered not in (known.trial, known.dispatch)
-    for state in [*calls, (np.float64(2), 1), (True, np.ones(2))]:
-        assert np.array_equal(added(*state, counts=4), known.user(*state, counts=4))
 
 
 @pytest.mark.parametrize("lucky", [COMPILED, PLAIN])
@@ -439,55 +373,6 @@ def test_tensors_stay_compiled(plain_is_quick):
     for _ in range(CALLS):
         double(npc.tensor([1.0, 2.0]))
     assert not is_aside(double)
-
-
-def shapes_of_code():
-    """Functions that begin in each way that code can."""
-    cell = 3
-
-    def nothing():
-        pass
-
-    def cells(a):
-        b = a + cell
-
-        def inside():
-            return a + b
-
-        return inside()
-
-    def handlers(a):
-        try:
-            return 1 // a
-        except ZeroDivisionError:
-            return [k for k in range(300) if k % 2][-1]
-
-    def loop(a):
-        total = 0
-        for k in range(a + 3):
-            total += k
-        while total > 2:
-            total -= 2
-        return total
-
-    return [(nothing, ()), (cells, (2,)), (handlers, (0,)), (handlers, (2,)), (loop, (4,))]
-
-
-@pytest.mark.parametrize(("function", "arguments"), shapes_of_code(), ids=lambda v: getattr(v, "__name__", None))
-@pytest.mark.parametrize("items", [5, 1], ids=["endless", "ends"])
-def test_code_that_takes_an_item_in_each_call(function, arguments, items):
-    expected = function(*arguments)
-    taken = iter(range(items))
-    before = function.__code__
-    function.__code__ = taking_an_item(before, taken, None)
-    try:
-        assert [function(*arguments) for _ in range(4)] == [expected] * 4
-        assert [*dict.fromkeys(line for *_, line in function.__code__.co_lines())] == [
-            *dict.fromkeys(line for *_, line in before.co_lines())
-        ]
-    finally:
-        function.__code__ = before
-    assert next(taken, None) == (4 if items == 5 else None)
 
 
 def test_explain_tells_the_verdict(plain_is_quick):
