@@ -38,9 +38,9 @@ from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.control_calls import names_loop, reached
 from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
-from npcompile.tracer.loop_ir.family import why_better_as_graph
 from npcompile.tracer.loop_ir.front_end import Traced, trace
 from npcompile.tracer.loop_ir.sources import Same, Source
+from npcompile.tracer.profitability import why_better_as_graph
 
 MOST_LEAVES = 64  # of arguments that are trees
 PLAIN = frozenset((np.ndarray, np.float64, np.float32, np.int64, np.bool_, float, int, bool))  # arguments that are no trees

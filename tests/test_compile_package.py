@@ -21,7 +21,6 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tracer import profitability
-from npcompile.tracer.bytecode import decode
 from npcompile.tracer.profitability import BUDGET, LOOKED_AT, MOST
 
 INIT = """
@@ -531,7 +530,7 @@ def test_long_functions_of_a_package_are_not_read(tmp_path, monkeypatch):
     text = f"import numpy as np\n\n\ndef longer(x):\n{lines}    return x\n\n\ndef calls(x):\n    return longer(np.sin(x)) * 2\n"
     (tmp_path / "long_winded.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(decode, "LONGEST_CODE", 10_000)
+    monkeypatch.setattr(profitability, "LONGEST_CODE", 10_000)
     monkeypatch.setattr(profitability, "HOT", 0.0)
     monkeypatch.setattr(BUDGET, "spent", -1e3)
     with npc.config.patch(tiers="measured"), npc.compile_package("long_winded"):

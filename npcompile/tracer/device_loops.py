@@ -36,6 +36,7 @@ from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.front_end import Traced, trace
 from npcompile.tracer.loop_programs import native_program
 from npcompile.tracer.point import Point
+from npcompile.tracer.profitability import is_for_device
 from npcompile.tracer.variant import Variant
 
 MOST_KNOWN = 64  # kinds of calls whose estimate is remembered
@@ -99,7 +100,7 @@ class DeviceLoops:
             if len(self.known) >= MOST_KNOWN:
                 self.known.clear()
             found = self.estimate(state)
-            is_quicker = is_parallel(self.program.program) and found.device <= found.host
+            is_quicker = is_for_device(is_parallel(self.program.program), found.device, found.host)
             self.known[key] = is_quicker or not self.has_host(state)
         return self.known[key]
 

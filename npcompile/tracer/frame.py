@@ -15,6 +15,7 @@ from npcompile.tracer.bytecode.declined import why_declined
 from npcompile.tracer.bytecode.decode import Handler, Instruction, Program
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.forward import Forward
+from npcompile.tracer.profitability import ELEMENTWISE_LIMIT, UNROLL_LIMIT
 from npcompile.tracer.raising import Raises, set_context
 from npcompile.tracer.restarts import Break, Restart
 from npcompile.tracer.values import (
@@ -38,8 +39,6 @@ from npcompile.tracer.values import (
     children,
 )
 
-UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph
-ELEMENTWISE_LIMIT = 64  # the same of loops of a few elementwise operations, which become one kernel
 INLINE_DEPTH = 24
 CONTAINERS = (Sequence, Mapping, Method, Iterator)
 USER_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)  # of the user's operands: Python raises its own

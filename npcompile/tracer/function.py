@@ -28,7 +28,7 @@ from npcompile.tensor_core.user_warnings import GENERATED, warnings_held
 from npcompile.tracer import beginning, captured, graph_variants, loop_variants  # noqa: F401  (the second defines it)
 from npcompile.tracer.argument_kinds import Refusals
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
-from npcompile.tracer.bytecode.decode import Program, decode, is_too_long
+from npcompile.tracer.bytecode.decode import Program, decode
 from npcompile.tracer.bytecode.layout import UNBOUND, Layout
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import make_segment
@@ -39,7 +39,7 @@ from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
 from npcompile.tracer.fresh_classes import are_compared, compared_text
 from npcompile.tracer.host_fallback import Place, Touched, natively
 from npcompile.tracer.point import Point, drive
-from npcompile.tracer.profitability import Trial
+from npcompile.tracer.profitability import Trial, is_too_long
 from npcompile.tracer.recursion import is_deep
 from npcompile.tracer.restarts import Arms, BegunIterator, Break, Decisions, Restart
 from npcompile.tracer.resume import is_user_function

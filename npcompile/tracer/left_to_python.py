@@ -15,9 +15,8 @@ import numpy as np
 
 from npcompile.tracer.argument_kinds import kinds_of
 from npcompile.tracer.entry import compiled_function
+from npcompile.tracer.profitability import FIRST_SPAN, GROWTH
 
-FIRST_SPAN = 64  # calls after which capture is tried again
-GROWTH = 8  # of the next ones
 MOST_KINDS = 64  # of arguments that are told apart
 
 

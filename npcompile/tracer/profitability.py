@@ -12,21 +12,24 @@ from __future__ import annotations
 import math
 import resource
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from resource import getrusage
 from time import perf_counter
+from types import CodeType
 from typing import Any, Protocol
+
+import numpy as np
 
 from npcompile.backends.background import blocking
 from npcompile.tensor_core.graph import Location
-from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import uncounted
-from npcompile.tracer.entry import Current, compiled_function, overheads
+from npcompile.tracer.entry import Current, overheads
 from npcompile.tracer.parts import FEW, Parts, kind_of, parts_of, shares
 from npcompile.tracer.restarts import Break
+from npcompile.tracer.stopwatch import Stopwatch, aborts, compiling_seconds
 from npcompile.tracer.variant import Options, Variant
 
 COMPILED, PLAIN = "compiled", "as it is"
@@ -51,11 +54,20 @@ BETWEEN = 0.05  # seconds of calls between those that are timed again
 FEWEST, MOST = 16, 1 << 16  # the same as a number of calls
 
 # Estimates, for what is decided before there is a call to time: within one long call, and while a function is captured.
+LONGEST_CODE = 150_000  # bytes, 4,000 statements or more: to compile it takes about ten seconds
+UNASKED = 8  # times as much is such code of a package's function: only to read it takes longer than its calls, mostly
+FIRST_SPAN, GROWTH = 64, 8  # calls after which capture is tried again where it found nothing; times as many for the next
 LOOKED_AT_HOPS = 64  # hops from Point to Point, in one call or several, before a loop is looked at
 HOP = 2.0  # microseconds from Point to Point
 ARRAY, NUMBER = 0.5, 0.08  # that NumPy and Python take to do one thing to a small array, and to numbers
 ITERATION = 0.2  # that Python takes for an iteration of a loop inside, at least
 SMALL = 512  # elements of an array: as little work for NumPy as none
+UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph
+ELEMENTWISE_LIMIT = 64  # the same of loops of a few elementwise operations, which become one kernel
+MOST_UNROLLED = 300  # nodes of all iterations of such a loop
+MOST_IN_NEST = 128  # elementwise operations of loops in loops, in all passes
+LONG_VECTOR = 1 << 14  # elements, of arrays that whole statements in loops are about
+LARGE_MATRIX = 64  # rows and columns
 
 
 def pays(work: float, hops: int) -> bool:
@@ -66,6 +78,57 @@ def pays(work: float, hops: int) -> bool:
 def may_make_more(limit: int, computing: int, others: int) -> bool:
     """May a Point have another program, for values of new kinds? It has `computing` ones, and others that compute nothing."""
     return others <= limit and computing < MOST_KINDS * limit
+
+
+def is_too_long(code: CodeType, is_asked: bool = True) -> bool:
+    """Would it take longer to compile than it is likely to give back? Sooner where nobody asks for this function by its name."""
+    return len(code.co_code) * (1 if is_asked else UNASKED) > LONGEST_CODE
+
+
+def is_for_one_graph(nodes: int, iterations: int) -> bool:
+    """May a graph have all iterations of a loop that each make so many nodes?"""
+    return nodes * iterations <= MOST_UNROLLED
+
+
+def is_nest_for_one_graph(operations: int, passes: int) -> bool:
+    """May a graph have all passes through a loop inside of others, each of so many operations?"""
+    return operations * passes <= MOST_IN_NEST
+
+
+def is_better_compiled(loops_inside: int, subscripts: Collection[bool], has_form: bool) -> bool:
+    """Is a loop of a few iterations better compiled than captured in a graph, which had a node for each element?
+
+    `subscripts`: of each, whether it is of a single element. `has_form`: has a compiled loop all that it does?
+    """
+    return loops_inside > 0 and len(subscripts) > 0 and all(subscripts) and has_form
+
+
+class Looping(Protocol):
+    """What is asked of a function that may be compiled by its loops: those over other things than lists, and what is in them."""
+
+    @property
+    def has_loops(self) -> bool: ...
+    @property
+    def has_arrays(self) -> bool: ...  # statements about whole ones
+    @property
+    def has_products(self) -> bool: ...  # of matrices
+
+
+def why_better_as_graph(looping: Looping, arguments: Iterable[Any]) -> str:
+    """Why graphs, whose loops over elements are fused and whose products are BLAS's, take less time. Empty where they do not."""
+    shapes = [x.shape for x in arguments if isinstance(x, np.ndarray) and x.ndim]
+    if not looping.has_loops:
+        return "loops over lists alone, which graphs unroll"
+    if looping.has_arrays and any(min(shape) > LONG_VECTOR for shape in shapes):
+        return "statements about long arrays"
+    if looping.has_products and any(len(shape) > 1 and min(shape) > LARGE_MATRIX for shape in shapes):
+        return "products of large matrices"
+    return ""
+
+
+def is_for_device(is_parallel: bool, there: float, here: float) -> bool:
+    """Is a loop, whose arrays are on a device, quicker there than on the host with copies? The times are estimates."""
+    return is_parallel and there <= here
 
 
 @dataclass(slots=True)
@@ -396,75 +459,3 @@ def calls_between(seconds: float) -> int:
 
 def in_words(seconds: float) -> str:
     return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.1f} ms"
-
-
-# --- what a function has compiled
-
-
-def functions_of(function: Any, seen: set[int] | None = None) -> Iterator[Any]:
-    """The function, and those compiled that its programs call where their graphs end."""
-    seen = set() if seen is None else seen
-    if id(function) not in seen:
-        seen.add(id(function))
-        yield function
-        for callee in [*function.callees.values()]:
-            if (known := compiled_function(callee)) is not None:
-                yield from functions_of(known, seen)
-
-
-def aborts(function: Tried) -> bool:
-    """Is it a program that aborts, of npc.fori_loop and its like, which call functions in Python?"""
-    return any(variant.aborts for point in [*function.points.values()] for variant in point.variants)
-
-
-def compiling_seconds(function: Any) -> float:
-    return sum(sum(v.seconds.values()) for f in functions_of(function) for p in [*f.points.values()] for v in p.variants)
-
-
-WATCHING = threading.RLock()
-
-
-class Stopwatch:
-    """The seconds that compiled loops take inside of a `with` block, of which Python may take many times as long.
-
-    They are timed in one thread at a time, as what is put back afterwards is what was found; infinite in others.
-    """
-
-    def __init__(self, function: Any):
-        self.function, self.seconds = function, 0.0
-        self.timed: list[tuple[dict[str, Any], str, Any]] = []  # namespace, name in it, what it names
-
-    def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*arguments: Any) -> Any:
-            began = perf_counter()
-            try:
-                return call(*arguments)
-            finally:
-                self.seconds += perf_counter() - began
-
-        return timed
-
-    def __enter__(self) -> Stopwatch:
-        self.is_alone = WATCHING.acquire(blocking=False)  # a call may wait for one in another thread
-        if not self.is_alone:
-            self.seconds = math.inf
-            return self
-        for each in functions_of(self.function):
-            variants = [v for point in [*each.points.values()] for v in point.variants]
-            for compiled in [v.compiled for v in variants if v.compiled is not None and has_loop(v.graph)]:
-                if named := each.objects.get(id(compiled.quickest)):
-                    self.timed.append((each.namespace, named.name, each.namespace[named.name]))
-        for namespace, name, call in self.timed:
-            namespace[name] = self.around(call)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for namespace, name, call in reversed(self.timed):
-            namespace[name] = call
-        if self.is_alone:
-            WATCHING.release()
-
-
-def has_loop(graph: Any) -> bool:
-    """Is it a native program, or a graph with a loop in it?"""
-    return graph is None or any(OPS[node.op].kind == "control" for node in graph.nodes)

@@ -21,11 +21,12 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import UNLESS_IT_HOLDS, Asked
 from npcompile.tracer.entry import plain_function
-from npcompile.tracer.frame import UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Return, Stop
+from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.fresh_classes import are_alike, are_compared
 from npcompile.tracer.host_fallback import decided, leaving
 from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.point import Point
+from npcompile.tracer.profitability import UNROLL_LIMIT
 from npcompile.tracer.python.calls import BUILTINS
 from npcompile.tracer.python.inlining import is_library_code
 from npcompile.tracer.restarts import Break, Decisions

@@ -15,7 +15,7 @@ import npcompile as npc
 from npcompile import fori_loop, scan, while_loop
 from npcompile.compiler import compiled_function
 from npcompile.tracer.loop_ir import aborting
-from npcompile.tracer.profitability import aborts
+from npcompile.tracer.stopwatch import aborts
 from tests.loop_ir.agreement import Arguments, happened
 from tests.loop_ir.programs import numbers, with_
 from tests.tracer.bytecode import test_control_flow

@@ -35,9 +35,6 @@ from npcompile.tracer.bytecode.opcodes import (
 from npcompile.tracer.bytecode.traits import NO_TRAITS, TRAITS, Traits
 from npcompile.tracer.bytecode.versions import RUNNING, WHY_UNKNOWN
 
-LONGEST_CODE = 150_000  # bytes, 4,000 statements or more: to compile it takes about ten seconds
-UNASKED = 8  # times as much is such code of a package's function: only to read it takes longer than its calls, mostly
-
 Positions = tuple[int | None, int | None, int | None, int | None]
 Word = tuple[int, int]  # an opcode of the CPython that runs, and its argument
 
@@ -85,11 +82,6 @@ class Program:
 
     def location(self, index: int) -> Location:
         return Location(self.code.co_filename, self.instructions[index].line, self.code.co_qualname)
-
-
-def is_too_long(code: CodeType, is_asked: bool = True) -> bool:
-    """Would it take longer to compile than it is likely to give back? Sooner where nobody asks for this function by its name."""
-    return len(code.co_code) * (1 if is_asked else UNASKED) > LONGEST_CODE
 
 
 def only_moves(code: CodeType) -> bool:

@@ -14,7 +14,8 @@ from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.op import OPS
 from npcompile.tracer import assumed_branches, branches, loops, raising, raising_branches
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.frame import ELEMENTWISE_LIMIT, UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Yielded
+from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Yielded
+from npcompile.tracer.profitability import ELEMENTWISE_LIMIT, UNROLL_LIMIT, is_for_one_graph, is_nest_for_one_graph
 from npcompile.tracer.python import generators, identity, iteration, operators
 from npcompile.tracer.restarts import Break, Restart
 from npcompile.tracer.values import Comparison, Constant, Iterator, Opaque, Truth
@@ -117,10 +118,6 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
     raise Decline(f"a loop over {type_name(iterator)}")
 
 
-MOST_UNROLLED = 300  # nodes
-MOST_IN_NEST = 128  # elementwise operations of loops in loops, in all passes
-
-
 def takes_long(frame: Frame, header: int, iterator: Iterator) -> bool:
     """Are there too many iterations for one graph? More are not too many where they do a few elementwise operations."""
     left = iteration.remaining(iterator) or 0
@@ -145,7 +142,7 @@ def takes_long(frame: Frame, header: int, iterator: Iterator) -> bool:
     if iterator.position != 2:
         return False
     new = made[frame.before[header] :]
-    return not is_elementwise(new) or len(new) // 2 * (left + 2) > MOST_UNROLLED
+    return not (is_elementwise(new) and is_for_one_graph(len(new) // 2, left + 2))
 
 
 def require_unrollable(frame: Frame, header: int, iterator: Iterator) -> None:
@@ -168,7 +165,7 @@ def is_light_pass(frame: Frame, header: int) -> bool:
     if not around or not is_elementwise(made) or loops.has_gradients(frame):
         return False
     operations = sum(1 for node in made if node.meta.ndim and OPS[node.op].kind == "elementwise")
-    return operations * math.prod((iteration.remaining(v) or 0) + 1 for v in around) <= MOST_IN_NEST
+    return is_nest_for_one_graph(operations, math.prod((iteration.remaining(v) or 0) + 1 for v in around))
 
 
 def type_name(value: Any) -> str:

@@ -39,9 +39,10 @@ from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.arguments import typed
 from npcompile.tracer.loop_ir.asking import expression_of, guards_of_name, guards_of_type
-from npcompile.tracer.loop_ir.family import are_shared, why_better_as_graph
+from npcompile.tracer.loop_ir.family import are_shared
 from npcompile.tracer.loop_ir.front_end import Traced, trace
 from npcompile.tracer.point import Point
+from npcompile.tracer.profitability import why_better_as_graph
 from npcompile.tracer.variant import Variant
 
 WITHOUT_PYTHON = "compiled without Python"  # in the account of `explain`

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
 
 from npcompile.backends.loop_ir.exits import parts
 from npcompile.tensor_core.loop_ir.affine import Ranges
@@ -58,8 +55,6 @@ EXACT = ("add", "subtract", "multiply", "divide", "negative", "absolute", "sqrt"
 CHOSEN = "choose"  # one of two numbers that are there already
 POWERS = ("**", "**=")
 STATEMENTS = False  # about whole arrays: other compilers do several at once, and on threads
-LONG_VECTOR = 1 << 14  # elements, of arrays that whole statements in loops are about
-LARGE_MATRIX = 64  # rows and columns
 FIRST = len(before("value ranges"))  # the first pass after which loops are no more as the user wrote them
 
 
@@ -74,18 +69,6 @@ def optimised(traced: Traced, facts: CodeFacts) -> list[Ran]:
     for reason in (*one_by_one(ran, in_lanes), *choices_that_cost(program)):
         raise Unsupported(reason)
     return ran
-
-
-def why_better_as_graph(traced: Traced, arguments: Sequence[Any]) -> str:
-    """Why graphs, whose loops over elements are fused and whose products are BLAS's, take less time. Empty where they do not."""
-    if not traced.has_loops:
-        return "loops over lists alone, which graphs unroll"
-    shapes = [x.shape for x in arguments if isinstance(x, np.ndarray)]
-    if traced.has_arrays and any(min(shape) > LONG_VECTOR for shape in shapes if shape):
-        return "statements about long arrays"
-    if traced.has_products and any(len(shape) > 1 and min(shape) > LARGE_MATRIX for shape in shapes):
-        return "products of large matrices"
-    return ""
 
 
 def why_not_whole(program: Program, facts: CodeFacts) -> Iterator[str]:

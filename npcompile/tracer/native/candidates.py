@@ -1,4 +1,4 @@
-"""Is a loop of few iterations better a native program than the graph of all of them? Told by its code, before it is captured."""
+"""What the code of a loop of few iterations tells before it is captured: `profitability` decides by it whether it is compiled."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from npcompile.tracer.native.blocks import meaning_of
 from npcompile.tracer.native.meanings import FUNCTIONS, is_known
 from npcompile.tracer.native.states import names_read
 from npcompile.tracer.native.types import kind_of_number
+from npcompile.tracer.profitability import is_better_compiled
 from npcompile.tracer.values import Lazy
 
 PROPERTIES = ("shape", "size", "ndim")
@@ -25,14 +26,13 @@ PROPERTIES = ("shape", "size", "ndim")
 def is_over_elements(program: Program, facts: CodeFacts, header: int, known: Mapping[str, Any], space: Mapping[str, Any]) -> bool:
     """Are there loops inside that read or write single elements of arrays, and nothing that a native loop has no form for?"""
     region = sorted(loop_region(facts, header))
-    if not any(k in facts.loop_headers for k in region if k != header):
-        return False
     instructions = [program.instructions[k] for k in region]
     read = {n for i in instructions for n in names_read(i)}
     ranks = {rank for n in read if (rank := rank_of(known.get(n))) is not None}
     subscripts = [k for k, i in zip(region, instructions) if i.traits.reads("element") or i.traits.writes("element")]
-    are_elements = all(index_length(program.instructions[k - 1]) in ranks for k in subscripts)
-    return bool(subscripts) and are_elements and all(has_form(i, space) for i in instructions)
+    are_elements = [index_length(program.instructions[k - 1]) in ranks for k in subscripts]
+    inside = sum(k in facts.loop_headers for k in region if k != header)
+    return is_better_compiled(inside, are_elements, all(has_form(i, space) for i in instructions))
 
 
 def rank_of(value: Any) -> int | None:

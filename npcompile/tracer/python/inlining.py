@@ -11,8 +11,9 @@ import numpy as np
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.guards import HasKey, Is, Length
 from npcompile.tensor_core.source import Literal, Source
-from npcompile.tracer.bytecode.decode import decode, is_too_long
+from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
+from npcompile.tracer.profitability import is_too_long
 from npcompile.tracer.python import generators
 from npcompile.tracer.python.operators import lift, plain
 from npcompile.tracer.recursion_depth import MOST_BY_SIZE, asked_of, levels_by_size

@@ -12,7 +12,7 @@ from npcompile.backends.kernels.schedule import choose_anchors, layouts_of, resu
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import TensorMeta
-from npcompile.tracer.bytecode import decode
+from npcompile.tracer import profitability
 
 
 def compiled_call(family, count):
@@ -107,7 +107,7 @@ def test_order_of_groups():
 
 @pytest.mark.parametrize("signature", ["y, x, c", "y, *, x, c", "y, x, **named"])
 def test_a_function_that_is_too_long_runs_as_it_is(monkeypatch, signature):
-    monkeypatch.setattr(decode, "LONGEST_CODE", 1000)
+    monkeypatch.setattr(profitability, "LONGEST_CODE", 1000)
     lines = ["c = 0.5" if "named" in signature else "pass", *(f"y[{k}] = x[{k}] * c + {k}" for k in range(90)), "return y"]
     namespace = {}
     exec(f"def f({signature}):\n" + "".join(f"    {line}\n" for line in lines), namespace)
@@ -127,7 +127,7 @@ def test_a_function_that_is_too_long_runs_as_it_is(monkeypatch, signature):
 
 
 def test_a_call_of_a_function_that_is_too_long(monkeypatch):
-    monkeypatch.setattr(decode, "LONGEST_CODE", 1000)
+    monkeypatch.setattr(profitability, "LONGEST_CODE", 1000)
     namespace = {}
     exec(
         "def f(y, x):\n"
@@ -142,7 +142,7 @@ def test_a_call_of_a_function_that_is_too_long(monkeypatch):
 
 def test_what_is_too_long_steps_aside_for_good(monkeypatch):
     """Its code is not even read, which may take longer than all its calls."""
-    monkeypatch.setattr(decode, "LONGEST_CODE", 1000)
+    monkeypatch.setattr(profitability, "LONGEST_CODE", 1000)
     namespace = {}
     exec("def f(x):\n" + "".join(f"    x = x + {k}\n" for k in range(300)) + "    return x\n", namespace)
     compiled = npc.compile(namespace["f"])

@@ -18,9 +18,8 @@ from npcompile.backends.array_guards import LIKENESS, kind_of
 from npcompile.backends.cpu.loader import loader
 from npcompile.compiler import compiled_function
 from npcompile.tracer import recompiles
-from npcompile.tracer.left_to_python import FIRST_SPAN
 from npcompile.tracer.point import Point
-from npcompile.tracer.profitability import MOST_KINDS
+from npcompile.tracer.profitability import FIRST_SPAN, MOST_KINDS
 from npcompile.tracer.wrapping import ARRAY_FLAGS
 
 X = np.arange(6.0)
