@@ -140,8 +140,10 @@ class Assumptions:
             self.guard(KeyTypes(source, tuple(self.object_of(type(k)) for k in x)))
 
     def guard_order(self, value: SetValue) -> None:
-        """A set is iterated over: equal ones may be in another order."""
+        """A set is iterated over: equal ones may be in another order. That of one from outside is known until it is changed."""
         if value.source is not None:
+            if value.resizes:
+                raise Decline("the order of a set from outside that was changed")
             self.guard(Keys(value.source, self.object_of([*value.items])))
 
     # --- integers and sizes
