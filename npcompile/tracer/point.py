@@ -30,7 +30,8 @@ from npcompile.tracer.fast_paths import first_paths
 from npcompile.tracer.faults import OF_DATA, is_fault, warn_of_fault
 from npcompile.tracer.host_fallback import Place
 from npcompile.tracer.left_to_python import LeftToPython, leave
-from npcompile.tracer.parts import kind_of as kind_of_values
+from npcompile.tracer.misfits import is_misfit
+from npcompile.tracer.parts import where_it_pays
 from npcompile.tracer.plain_loops import NEVER, PlainLoop, rest_of_loop
 from npcompile.tracer.profitability import BUDGET, LOOKED_AT_HOPS, Disturbances
 from npcompile.tracer.recompiles import has_room, may_fit, why_not
@@ -63,6 +64,7 @@ class Point:
     is_native: bool = False
     captured: Callable[[tuple[Any, ...]], Variant] | None = None  # what waited for a compiler: makes the variant after
     dropped: int = 0  # variants that were for what is gone
+    misfits: int = 0  # those in a row that did not fit what they were made for
     idle: LeftToPython = field(default_factory=LeftToPython)  # for what nothing was worth compiling
     entered: int = 0  # how often a native program has left for Python
     iterations: int = 0  # that it has done before
@@ -294,7 +296,9 @@ class Point:
             if captured:  # for other values, it may be: its guards tell
                 self.log_recompile(state)
                 with going_on(self.function.goes_on):
-                    self.add(captured(state), state)
+                    made = captured(state)
+                if self.captured is not None or not is_misfit(self, made, state):
+                    self.add(made, state)
                 self.captured = None
             else:
                 self.is_native = True
@@ -465,12 +469,6 @@ class Point:
 @uncounted
 def driving(run: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *state: drive(run(*state))
-
-
-@uncounted
-def where_it_pays(enter: Callable[..., Any], left: Callable[..., Any], pays: dict[Any, bool]) -> Callable[..., Any]:
-    """What enters a Point, but for kinds of values that are left to Python."""
-    return lambda *state: (enter if pays.get(kind_of_values(state), True) else left)(*state)
 
 
 @uncounted
