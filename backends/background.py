@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from time import perf_counter, sleep
 from typing import Any, Generic, Protocol, TypeVar
+
+from npcompile.backends.errors import CompilerError
 
 Made = TypeVar("Made")
 
@@ -48,102 +50,95 @@ class Work(Protocol):
 SomeWork = TypeVar("SomeWork", bound=Work)
 
 
+class Pool:
+    """Jobs of which at most `most` are at work, and others wait for these."""
+
+    def __init__(self, most: int, between: float = BETWEEN):
+        self.most, self.between = most, between
+        self.running: list[Job[Any, Any]] = []  # in the order in which they begin
+        self.next = 0.0  # when the processes are looked at again, by `perf_counter`
+        self.lock = threading.RLock()
+
+    def look(self) -> None:
+        """Drop the jobs that have ended, and let those begin that have waited for them."""
+        with self.lock:
+            self.next = perf_counter() + self.between
+            at_work = [job for job in self.running if job.is_at_work()]
+            waiting = [job for job in self.running if job.work is None]
+            free = self.most - len(at_work)
+            self.running[:] = [*at_work, *(job for job in waiting[:free] if job.can_begin()), *waiting[free:]]
+
+    def forget(self) -> None:
+        """In a forked child: processes and folders of the parent are not its own."""
+        self.lock = threading.RLock()
+        OF_PARENT.extend(self.running)
+        self.running.clear()
+
+
+BESIDE = Pool(MOST)  # what no call waits for
+OF_PARENT: list[Job[Any, Any]] = []
+
+
 class Job(Generic[SomeWork, Made]):
-    """What a process makes beside the program, and ends with it. At most MOST are at work, others wait for these.
+    """What a process makes beside this one, and ends with it. `finish` takes None where the process could not begin.
 
     No thread waits for it: a process that ever had two takes glibc's locks and atomic operations in each `malloc` from then on,
     in others' C++ libraries too. Whoever asks `is_alive` looks.
     """
 
-    def __init__(self, begin: Callable[[], SomeWork], finish: Callable[[SomeWork], Made]):
-        self.begin, self.finish = begin, finish
+    def __init__(self, begin: Callable[[], SomeWork], finish: Callable[[SomeWork | None], Made], pool: Pool = BESIDE):
+        self.begin, self.finish, self.pool = begin, finish, pool
         self.work: SomeWork | None = None
-        self.error: Exception | None = None  # why it did not begin
-        with LOOKING:
-            RUNNING.append(self)
-            look()
+        with pool.lock:
+            pool.running.append(self)
+            try:
+                pool.look()
+            except BaseException:  # an interrupt: nobody has this job
+                self.end()
+                raise
 
     def is_alive(self) -> bool:
-        if self in RUNNING and perf_counter() >= Looks.next:
-            look()
-        return self in RUNNING
+        if self in self.pool.running and perf_counter() >= self.pool.next:
+            self.pool.look()
+        return self in self.pool.running
 
     def join(self) -> None:
         while self.is_alive():
-            sleep(BETWEEN)
+            sleep(self.pool.between)
 
     def result(self) -> Made:
         """What `finish` makes of the ended process; waits for it. Once."""
-        self.join()
-        error, self.error = self.error, None
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del error
-        assert self.work is not None
         try:
+            self.join()
             return self.finish(self.work)
         finally:
             self.end()
 
     def end(self) -> None:
         """Stop the process, if it goes on. What it has made is gone."""
-        with LOOKING:
-            RUNNING[:] = [job for job in RUNNING if job is not self]
+        with self.pool.lock:
+            self.pool.running[:] = [job for job in self.pool.running if job is not self]
         if self.work is not None:
             self.work.__exit__()
 
     def is_at_work(self) -> bool:
         return self.work is not None and not self.work.has_ended()
 
-    def start(self) -> None:
-        try:
+    def can_begin(self) -> bool:
+        with suppress(CompilerError, OSError):  # `finish` is told so
             self.work = self.begin()
-        except Exception as error:  # noqa: BLE001  (raised again by `result`)
-            self.error = error
-
-
-class Looks:
-    """When the processes are looked at again, by `perf_counter`."""
-
-    next = 0.0
-
-
-LOOKING = threading.RLock()
-RUNNING: list[Job[Any, Any]] = []  # in the order in which they begin
-
-
-def look() -> None:
-    """Take those that have ended from RUNNING, and let those begin that have waited for them."""
-    with LOOKING:
-        Looks.next = perf_counter() + BETWEEN
-        at_work = [job for job in RUNNING if job.is_at_work()]
-        waiting = [job for job in RUNNING if job.work is None]
-        for job in waiting[: MOST - len(at_work)]:
-            job.start()
-        RUNNING[:] = [*at_work, *(job for job in waiting if job.error is None)]
+        return self.work is not None
 
 
 def blocking() -> Job[Any, Any] | None:
     """A job that is to end before something else is looked at that needs a compiler, if there is one."""
-    if len(RUNNING) < MOST:
+    if len(BESIDE.running) < MOST:
         return None
-    return next((job for job in [*RUNNING] if job.is_alive()), None) if len(RUNNING) >= MOST else None
-
-
-OF_PARENT: list[Job[Any, Any]] = []  # in a forked child: their processes and folders are not its own
-
-
-def forget_jobs() -> None:
-    global LOOKING
-    LOOKING = threading.RLock()
-    OF_PARENT.extend(RUNNING)
-    RUNNING.clear()
+    return next((job for job in [*BESIDE.running] if job.is_alive()), None) if len(BESIDE.running) >= MOST else None
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=forget_jobs)
+    os.register_at_fork(after_in_child=BESIDE.forget)
 
 
 class NotYet(Exception):
@@ -153,23 +148,6 @@ class NotYet(Exception):
         super().__init__("a unit is still being compiled")
         self.job = job
         self.goes_on: Callable[[Any], Any] | None = None  # what asks for it again, and goes on with what was found before
-
-
-def all_made(made: Iterable[Callable[[], Made]]) -> list[Made]:
-    """What these calls give. Where some are told NotYet, all are made first, so that their compilers are at work together."""
-    found: list[Made] = []
-    waiting = None
-    for call in made:
-        try:
-            found.append(call())
-        except NotYet as error:
-            waiting = error
-    if waiting is not None:
-        try:
-            raise waiting
-        finally:
-            del waiting
-    return found
 
 
 class Patience(threading.local):

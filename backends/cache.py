@@ -169,17 +169,17 @@ class Cache:
                     os.close(mark)
 
     @contextlib.contextmanager
-    def locked(self, key: str) -> Iterator[None]:
-        """Hold the work on one key, among processes: the second to come waits, then finds the entry.
+    def locked(self, key: str, timeout: float = LOCK_TIMEOUT) -> Iterator[bool]:
+        """Hold the work on one key, among processes: the second to come waits, then finds the entry. False if it still waits.
 
         A lock is a byte of one file, so that the system releases it when its holder dies. Where the disk has no locks,
         or the holder is stuck, nobody waits: the work is then done twice, which harms nothing.
         """
         offset = int(key[:8], 16)
         file = self._open_lock_file()
-        held = file is not None and wait_for_lock(file, offset)
+        held = None if file is None else wait_for_lock(file, offset, timeout)
         try:
-            yield
+            yield held is not False
         finally:
             if file is not None and held:
                 with contextlib.suppress(OSError):
@@ -201,20 +201,20 @@ def without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def wait_for_lock(file: int, offset: int, timeout: float = LOCK_TIMEOUT) -> bool:
-    """Was the byte at `offset` locked? False after `timeout` seconds, or where files cannot be locked."""
+def wait_for_lock(file: int, offset: int, timeout: float = LOCK_TIMEOUT) -> bool | None:
+    """Was the byte at `offset` locked? False after `timeout` seconds; None where files cannot be locked."""
     deadline, pause = time.monotonic() + timeout, 0.002
     while True:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
             return True
         except (BlockingIOError, PermissionError):  # POSIX lets a held lock be either
-            if time.monotonic() > deadline:
+            if time.monotonic() >= deadline:
                 return False
             time.sleep(pause)
             pause = min(pause * 1.5, 0.1)
         except OSError:
-            return False
+            return None
 
 
 def store(folder: Path, key: str, suffix: str, payload: bytes) -> Path:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import partial
 
-from npcompile.backends.background import all_made
 from npcompile.backends.bincount import with_scatters
 from npcompile.backends.cpu.host import Host
 from npcompile.backends.kernels.graph_partition import cut, is_leaf, is_view
@@ -14,6 +12,7 @@ from npcompile.backends.kernels.schedule import readers_of
 from npcompile.backends.mask_reductions import with_counts, without_compaction
 from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph
+from npcompile.backends.together import Steps, finished, together
 from npcompile.tensor_core.graph import Graph, Node, print_graph, symbols_of
 from npcompile.tensor_core.op import OPS
 
@@ -21,7 +20,7 @@ QUICK = ("elementwise", "movement", "leaf", "gather")
 
 
 def compile_measured(
-    graph: Graph, compile_piece: Callable[[Graph], CompiledGraph], needed: Collection[str] | None = None
+    graph: Graph, compiling_piece: Callable[[Graph], Steps[CompiledGraph]], needed: Collection[str] | None = None
 ) -> CompiledGraph:
     """A program for a graph in which `measured` nodes have sizes that data decides, from programs for what lies between.
 
@@ -33,12 +32,12 @@ def compile_measured(
     names = [name for name, _ in graph.measured]
     inner, counted = with_counts(graph, names if needed is None else needed)
     if not counted:
-        return compile_pieces(graph, compile_piece)
-    made = compile_pieces(inner, compile_piece) if inner.measured else compile_piece(inner)
+        return compile_pieces(graph, compiling_piece)
+    made = compile_pieces(inner, compiling_piece) if inner.measured else finished(compiling_piece(inner))
     return replace(made, item=None, counted=frozenset(counted))
 
 
-def compile_pieces(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]) -> CompiledGraph:
+def compile_pieces(graph: Graph, compiling_piece: Callable[[Graph], Steps[CompiledGraph]]) -> CompiledGraph:
     """The same, all sizes found out between programs."""
     graph = with_scatters(graph)
     names = {node: name for name, node in graph.measured}
@@ -52,7 +51,7 @@ def compile_pieces(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]
     stages = range(max(stage.values(), default=0) + 1)
     leaf = is_view if graph.accuracy == "bitwise" else is_leaf
     pieces = {s: p for s in stages if (p := cut(whole, stage, s, is_inside, leaf)) is not None}
-    compiled = dict(zip(pieces, all_made(partial(compile_piece, p.graph) for p in pieces.values())))
+    compiled = dict(zip(pieces, finished(together(compiling_piece(p.graph) for p in pieces.values()))))
     host = Host(whole, {}, {n for p in pieces.values() for n in p.inputs})
     for s in stages:
         for node in (n for n in order if stage[n] == s and not is_inside(n)):

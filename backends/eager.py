@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.registry import Abilities, CompiledGraph, FloatingPointSignal, register_backend
+from npcompile.backends.together import Steps, at_once
 from npcompile.tensor_core.graph import Graph, bind, print_graph, run
 from npcompile.tensor_core.meta import TensorMeta
 
@@ -31,6 +32,11 @@ def compile_eager(graph: Graph, example_inputs: Sequence[Any]) -> CompiledGraph:
         return results
 
     return CompiledGraph(call, generated=print_graph(graph))
+
+
+def compiling_eager(graph: Graph) -> Steps[CompiledGraph]:
+    """The same as one of several pieces."""
+    return at_once(lambda: compile_eager(graph, ()))
 
 
 def give_out(value: Any, meta: TensorMeta, symbols: dict[str, int]) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from npcompile.backends.loop_ir.native import DeviceProgram
 from npcompile.backends.passes import Pass
+from npcompile.backends.together import Steps
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.loop_ir.ops import Program
 
@@ -102,6 +103,11 @@ class CompiledGraph:
 Backend = Callable[[Graph, Sequence[Any]], Callable[..., tuple[Any, ...]]]
 
 
+def compiled_graph(made: Any) -> CompiledGraph:
+    """What a backend made, which may be just a callable."""
+    return made if isinstance(made, CompiledGraph) else CompiledGraph(made)
+
+
 class Device(Protocol):
     """One device. Arrays are dense, of equal strides on both sides."""
 
@@ -135,6 +141,7 @@ class Abilities:
         None  # called while the first function is captured: what its graph will need is made beside
     )
     release_memory: Callable[[], None] | None = None  # what is kept of freed arrays goes back to the system
+    compiling: Callable[[Graph], Steps[CompiledGraph]] | None = None  # the backend in steps, where it has such
     compile_gradient: Callable[..., Any] | None = None  # of programs of the loop IR: backends/loop_ir/native.py
     compile_callback: Callable[..., Any] | None = None  # the same
     loop_unit: Callable[..., Any] | None = None  # the same of programs that Python may go on with

@@ -8,7 +8,8 @@ from typing import Any
 
 from npcompile.backends import own
 from npcompile.backends.loop_ir.native import CompileCallback, CompileGradient, PrintResuming
-from npcompile.backends.registry import DEVICES, Backend, CompiledGraph, abilities_of, devices_of
+from npcompile.backends.registry import DEVICES, Backend, CompiledGraph, abilities_of, compiled_graph, devices_of
+from npcompile.backends.together import Steps, at_once
 from npcompile.tensor_core.context import set_within
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors.devices import CURRENT, HOST
@@ -99,6 +100,13 @@ def compile_here(backend: Backend, graph: Graph, mode: str) -> Any:
     if devices is not None and graph.accuracy == "bitwise":
         return compile_host(graph, examples)
     return backend(graph, examples) if devices is None else devices.compile(graph, examples, mode)
+
+
+def compiling_here(backend: Backend, graph: Graph, mode: str) -> Steps[CompiledGraph]:
+    """The same in steps, where the backend has such."""
+    is_host = backend is compile_placed and (not _in_use or graph.accuracy == "bitwise")
+    compiling = abilities_of(compile_host if is_host else backend).compiling
+    return compiling(graph) if compiling else at_once(lambda: compiled_graph(compile_here(backend, graph, mode)))
 
 
 def loop_gradients() -> CompileGradient | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from npcompile.backends.loop_ir.native import Callback, CType, Native, Parameter, Resuming, Taken
 from npcompile.backends.registry import Abilities, CompiledGraph, register_backend
+from npcompile.backends.together import Steps
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.loop_ir.ops import Program
 
@@ -17,6 +18,13 @@ def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGra
     from npcompile.backends.cpu import backend  # here: importing npcompile stays quick
 
     return backend.compile_cpu(graph, example_inputs)
+
+
+def compiling(graph: Graph) -> Steps[CompiledGraph]:
+    """The same in steps."""
+    from npcompile.backends.cpu import backend
+
+    return backend.compiling(graph)
 
 
 def begin() -> None:
@@ -58,6 +66,7 @@ def register() -> None:
         is_own=True,
         has_loops=True,
         begin=begin,
+        compiling=compiling,
         release_memory=release_memory,
         compile_gradient=compile_gradient,
         compile_callback=compile_callback,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.binding import beside
 from npcompile.backends.cpu.bitwise import with_numpys_bits
 from npcompile.backends.cpu.blas import is_openblas
 from npcompile.backends.cpu.c_calls import print_call
@@ -21,11 +22,11 @@ from npcompile.backends.cpu.column_scans import scan_columns
 from npcompile.backends.cpu.few_columns import sum_few_columns
 from npcompile.backends.cpu.kept_values import KEPT, keep_values
 from npcompile.backends.cpu.kernel_plan import ColumnBlocks, KernelPlan, RowBlocks, TileSlices, is_small
-from npcompile.backends.cpu.loader import beside, load, loader
+from npcompile.backends.cpu.loader import loader, loading
 from npcompile.backends.cpu.nan_recheck import HELPERS as DOUBTS
 from npcompile.backends.cpu.nan_recheck import may_be_infinite
 from npcompile.backends.cpu.pairwise import PAIRWISE_HELPERS
-from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
+from npcompile.backends.cpu.partition import is_native_graph, running_in_pieces
 from npcompile.backends.cpu.planning import plan_kernel
 from npcompile.backends.cpu.primitives import (
     HIDE_OTHER_ERRORS,
@@ -53,6 +54,7 @@ from npcompile.backends.kernels.strips import cut_in_strips
 from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph
 from npcompile.backends.special_calls import with_forms
+from npcompile.backends.together import Steps, finished
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product
@@ -78,17 +80,24 @@ ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtim
 
 def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
     """Compile `graph` to machine code. Nodes without a C form run with NumPy, between native pieces. Raises NoCompiler."""
+    return finished(compiling(graph))
+
+
+def compiling(graph: Graph) -> Steps[CompiledGraph]:
+    """The same in steps."""
     graph = expanded(graph, lambda node: is_composite(node.op) and not has_text(node))
     if graph.accuracy == "bitwise":
-        return compile_pieces(with_numpys_bits(graph))
+        return (yield from compiling_pieces(with_numpys_bits(graph)))
     graph = by_rows(with_forms(graph, is_native))
-    return run_factored(factor(graph, strided=True), graph, compile_pieces)
+    factored = factor(graph, strided=True)
+    fast = yield from compiling_pieces(factored.graph)
+    return run_factored(factored, fast, graph, lambda g: finished(compiling_pieces(g)))
 
 
-def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
+def compiling_pieces(graph: Graph) -> Steps[CompiledGraph]:
     """Compile a graph as it is written."""
     if not is_native_graph(graph):
-        return run_in_pieces(graph, compile_pieces, compile_cpu)
+        return (yield from running_in_pieces(graph, compiling_pieces, compiling))
     assert not any(map(INTERNAL.fullmatch, graph.symbols)), graph.symbols
     started = time.perf_counter()
     schedule, undo = with_undo(build_schedule(graph, tiled=True, by_rows=is_openblas()))
@@ -100,7 +109,7 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
     scheduled = time.perf_counter()
     unit = print_unit(schedule, runs, plans, undo)
     printed = time.perf_counter()
-    loaded = load(unit, [n.dtype for n in schedule.graph.outputs] + [n.dtype for n in graph.inputs])
+    loaded = yield from loading(unit, [n.dtype for n in schedule.graph.outputs] + [n.dtype for n in graph.inputs])
     item = beside(loaded.call, ITEM) if given_out(schedule, undo) == 1 else None
     seconds = {"schedule": scheduled - started, "print": printed - scheduled, "compile": loaded.seconds}
     about = comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels)))  # not compiled: strides of inputs make no other unit

@@ -95,24 +95,29 @@ class Compiler:
         large = LARGE_FLAGS if len(source) > LARGE_UNIT and "-fno-tree-pre" in self.flags else ()
         return (*self.flags, *large, *(() if self.calls_vector_forms else NO_BUILTINS))
 
-    def begin(self, source: str, cache: Cache, is_beside: bool = False) -> Making:
-        """Begin to make a shared library of one C translation unit, maybe beside the program. Raises CompilerError."""
-        return Making(self, source, cache, is_beside)
+    def begin(self, source: str, cache: Cache, is_beside: bool = False, key: str | None = None) -> Making:
+        """Begin to make a shared library of one C translation unit, maybe beside the program. Raises CompilerError.
+
+        With the `key` of its entry, it is made ahead of a caller that waits. BlockingIOError where another process makes it.
+        """
+        return Making(self, source, cache, is_beside, key)
 
 
 class Making:
     """A shared library that is being made, in a folder of its own, which goes at the end of the `with` block."""
 
-    def __init__(self, compiler: Compiler, source: str, cache: Cache, is_beside: bool = False):
+    def __init__(self, compiler: Compiler, source: str, cache: Cache, is_beside: bool = False, key: str | None = None):
         from npcompile.backends.cpu.process import Child  # here, because a warm start runs no process
 
         self.latest = perf_counter() + TIMEOUT
         with ExitStack() as held:
+            if key is not None and not held.enter_context(cache.locked(key, timeout=0.0)):
+                raise BlockingIOError(key)
             folder = held.enter_context(cache.scratch_directory())
             self.output = folder / "unit.so"
             command = [*compiler.command, *compiler.flags_for(source), "-o", str(self.output), "-", *compiler.libraries]
             kept = {"ZIG_LOCAL_CACHE_DIR": str(folder)}  # else zig keeps what it makes of each unit in its own cache, for ever
-            self.child = held.enter_context(Child(command, source, is_beside, kept))
+            self.child = held.enter_context(Child(command, source, is_beside, kept, is_ahead=key is not None))
             self.held = held.pop_all()
 
     def has_ended(self) -> bool:

@@ -15,18 +15,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from npcompile.backends.array_guards import LIKENESS
-from npcompile.backends.background import PATIENCE, InBackground, Job, NotYet
+from npcompile.backends.background import PATIENCE, InBackground, Job, NotYet, Pool
 from npcompile.backends.cache import Cache, key_of, open_cache
+from npcompile.backends.cpu.binding import MAKERS, UNITS, Library, bind, python_function
 from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
 from npcompile.backends.cpu.compiler import Compiler, Making, Trial, begin_finding, find_compiler
 from npcompile.backends.cpu.control_groups import memory_quota
 from npcompile.backends.cpu.library_files import load_library, why_incomplete
-from npcompile.backends.cpu.numpy_loops import give_loops
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.product import product_library
 from npcompile.backends.cpu.runtime import runtime_source
@@ -35,11 +35,12 @@ from npcompile.backends.entering import ENTERING
 from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
 from npcompile.backends.overlap import OVERLAP
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorStates, FloatingPointSignal
+from npcompile.backends.together import Steps, finished
 
 __all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader", "release_memory"]
 
-METH_FASTCALL = 0x80
 MOST_FAILURES = 3  # units one after another that a compiler makes no library of, before it is asked for no more
+AHEAD = Pool(usable_processors(), between=5e-4)  # units that calls wait for
 MOST_KEPT = 1 << 29  # bytes of freed arrays kept for the next ones, but at most 1/16 of the memory: arrays.c says when fewer
 
 
@@ -53,28 +54,15 @@ class Loaded:
     was_cached: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
-    """A shared library in this process. That of the runtime is never unloaded: arrays point into it."""
-
-    handle: ctypes.PyDLL
-    path: Path
-    was_cached: bool
-
-
-class MethodDef(ctypes.Structure):
-    """PyMethodDef."""
-
-    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
-
-
 @dataclass(slots=True, eq=False)
-class Unit:
-    """What is known of a unit while its function is there, with which its library goes."""
+class Part:
+    """A library that a unit needs, its own among them: it defines the function `entry`."""
 
-    library: Library
-    table: int
-    seconds: float = 0.0
+    source: str
+    key: str
+    entry: str
+    path: Path | None = None  # in the cache
+    made: Library | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -88,58 +76,64 @@ class Loader:
     compiled: int = 0  # units that were not in the cache
     failures: int = 0  # units since the last one that was compiled
     given_up: CompilerError | None = None  # the last of them: the compiler hangs, or makes nothing
-    jobs: dict[str, Job[Making, Library]] = field(default_factory=dict)  # by key: units that are made beside the program
+    jobs: dict[str, Job[Making, Library]] = field(default_factory=dict)  # by key: what is made beside the program, or ahead
     products: dict[str, Library] = field(default_factory=dict)  # by dtype: what the table has for matrix products
     _functions: WeakValueDictionary[str, Callable[..., Any]] = field(default_factory=WeakValueDictionary)
     _locks: WeakValueDictionary[str, Any] = field(default_factory=WeakValueDictionary)  # one per unit, while it is held
     _lock: threading.Lock = field(default_factory=threading.Lock)  # of the locks
-    _compiling: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(usable_processors() + 1))
 
     def load(self, source: str, dtypes: Sequence[np.dtype]) -> Loaded:
         """The unit of PRELUDE and `source`, loaded once while its function is in use. Raises NoCompiler; NotYet if told to."""
+        return finished(self.loading(source, dtypes))
+
+    def loading(self, source: str, dtypes: Sequence[np.dtype]) -> Steps[Loaded]:
+        """The same in steps. What is missing begins; what began here is waited for; what others make is waited for."""
+        began = time.perf_counter()
         text = PRELUDE + source
         # `npc_dtypes` is a static of the library; dtypes of C's long long equal those of its long.
-        key = self.key(text, *(dtype.str + dtype.char * (dtype.char in "qQ") for dtype in dtypes))
-        with self.lock(key):
-            function = self._functions.get(key)
+        unit = self.part(text, "npc_run", *(dtype.str + dtype.char * (dtype.char in "qQ") for dtype in dtypes))
+        function = self._functions.get(unit.key)
+        if function is None:
+            runtime = None if self.table or self.begun else self.part(runtime_text(), "npc_start")
+            products = {tag: self.part(PRELUDE + product_library(tag), "npc_offer") for tag in self.missing_products(text)}
+            parts = [*([runtime] if runtime else []), *products.values(), unit]
+            with ExitStack() as held:  # of processes that nobody waits for after an error
+                for part in parts:
+                    self.begin(part, held)
+                yield
+                for part in parts:
+                    self.ask(part)
+                for part in parts:
+                    self.take(part)
+                if not all(part.made or part.path for part in parts):
+                    yield  # others do not wait for what this process holds
+                self.table = self.table or self.start_runtime(runtime)
+                for tag, part in products.items():
+                    self.offer(tag, part)
+                function = self.function(unit, dtypes)
+            UNITS[function].seconds = UNITS[function].seconds or time.perf_counter() - began
+        of = UNITS[function]
+        return Loaded(function, of.seconds, of.library.path, of.library.was_cached)
+
+    def function(self, unit: Part, dtypes: Sequence[np.dtype]) -> Callable[..., Any]:
+        with self.lock(unit.key):
+            function = self._functions.get(unit.key)
             if function is None:
-                made_beside = self.made_beside(text, key)
-                began = time.perf_counter()
-                with ExitStack() as held:  # of processes that make what else is missing
-                    self.begin_runtime()
-                    products = {tag: self.begun_product(tag, held) for tag in self.missing_products(text)}
-                    try:
-                        library = made_beside or self.library(text, key, "npc_run")
-                    finally:
-                        self.table = self.table or self.start_runtime()
-                    for tag, begun in products.items():
-                        product = self.product_library(tag, begun)
-                        product.handle.npc_offer(ctypes.c_void_p(self.table))
-                        self.products[tag] = product  # now that the table has it: other threads look here
-                function = self._functions[key] = bind(library, self.table, dtypes)
-                UNITS[function].seconds = time.perf_counter() - began
-            unit = UNITS[function]
-            return Loaded(function, unit.seconds, unit.library.path, unit.library.was_cached)
+                function = self._functions[unit.key] = bind(self.library(unit), self.table, dtypes)
+            return function
 
-    def made_beside(self, source: str, key: str) -> Library | None:
-        """The unit, where a process beside the program makes it, or begins to. Raises NotYet where the caller does not wait."""
-        job = self.jobs.get(key)
-        if job is None:
-            if PATIENCE.waits or self.given_up is not None or self.cache.find(key, ".so") is not None:
-                return None
-            begin = partial(self.compiler.begin, source, self.cache, is_beside=True)
-            job = self.jobs[key] = Job(begin, partial(self.library, source, key, "npc_run"))
-            end_last()
-        if not PATIENCE.waits and job.is_alive():
-            raise NotYet(job)
-        try:
-            return job.result()
-        finally:
-            self.jobs.pop(key, None)
+    def offer(self, tag: str, part: Part) -> None:
+        """Give the runtime what matrix products of a dtype need."""
+        with self.lock(part.key):
+            if tag not in self.products:
+                product = self.library(part)
+                product.handle.npc_offer(ctypes.c_void_p(self.table))
+                self.products[tag] = product  # now that the table has it: other threads look here
 
-    def key(self, *parts: str) -> str:
+    def part(self, source: str, entry: str, *others: str) -> Part:
         compiler = self.compiler
-        return key_of(compiler.identity, *compiler.flags_for("".join(parts)), *compiler.libraries, *parts)
+        flags = compiler.flags_for("".join((source, *others)))
+        return Part(source, key_of(compiler.identity, *flags, *compiler.libraries, source, *others), entry)
 
     def lock(self, name: str) -> threading.Lock:
         with self._lock:
@@ -148,68 +142,101 @@ class Loader:
                 lock = self._locks[name] = threading.Lock()
             return lock
 
-    def begin_runtime(self) -> None:
-        """Let a process make the runtime beside what this thread does, where nobody has made it or does now."""
-        if not self.table and (lock := self.lock("runtime")).acquire(blocking=False):
+    def begin(self, part: Part, held: ExitStack) -> None:
+        """Let a process make the library where that is missing: until `held` ends, or beside the program."""
+        lock = self.lock(part.key)
+        if not lock.acquire(blocking=False):
+            return
+        try:
+            if part.key in self.jobs:
+                return
+            part.path = self.cache.find(part.key, ".so")
+            if part.path is not None or self.given_up is not None:
+                return
+            begin, finish = partial(self.compiler.begin, part.source, self.cache), partial(self.found_or_made, part)
+            if PATIENCE.waits:
+                job = Job(partial(begin, key=part.key), finish, AHEAD)
+                held.callback(self.drop, part.key, job)
+            else:
+                job = Job(partial(begin, is_beside=True), finish)
+                end_last()
+            with self._lock:
+                self.jobs[part.key] = job
+        finally:
+            lock.release()
+
+    def drop(self, key: str, job: Job[Making, Library]) -> None:
+        """End a process that nobody has waited for."""
+        with self._lock:
+            if self.jobs.get(key) is not job:
+                return
+            del self.jobs[key]
+        job.end()
+
+    def ask(self, part: Part) -> None:
+        """Raises NotYet where a process makes the library, and the caller does not wait."""
+        job = self.jobs.get(part.key)
+        if job is not None and not PATIENCE.waits and job.is_alive():
+            raise NotYet(job)
+
+    def take(self, part: Part) -> None:
+        """Wait for a process that makes the library, unless another thread does, or another program makes it."""
+        lock = self.lock(part.key)
+        if (job := self.jobs.get(part.key)) is not None and lock.acquire(blocking=False):
             try:
-                if self.begun is None and not self.table:
-                    self.begun = self.begun_if_missing(runtime_text())
+                job.join()
+                if job.work is not None:
+                    part.made = self.library(part)
             finally:
                 lock.release()
 
-    def begun_if_missing(self, source: str) -> Making | None:
-        return None if self.cache.find(self.key(source), ".so") else self.compiler.begin(source, self.cache)
-
-    def begun_product(self, tag: str, held: ExitStack) -> Making | None:
-        begun = self.begun_if_missing(PRELUDE + product_library(tag))
-        return begun and held.enter_context(begun)
-
-    def start_runtime(self) -> int:
+    def start_runtime(self, part: Part | None = None) -> int:
         """The address of the runtime's table."""
-        with self.lock("runtime"):
+        part = part or self.part(runtime_text(), "npc_start")
+        with self.lock(part.key):
             if self.table:
                 return self.table
-            source = runtime_text()
-            key = self.key(source)
             begun, self.begun = self.begun, None
             with begun or nullcontext():
-                made = self.library(source, key, "npc_start", begun)
+                made = self.library(part, begun)
             # The one in the cache where it may be: debuggers, profilers and threadpoolctl look for the file of a library.
-            return start(made if made.was_cached else self.find(key) or made)
+            return start(made if made.was_cached else self.find(part.key) or made)
 
     def missing_products(self, text: str) -> list[str]:
         """The dtypes of which the unit multiplies matrices, and the runtime cannot yet."""
         return sorted(set(re.findall(r"rt->(?:rows_)?product_(\w+)\(", text)) - self.products.keys())
 
-    def product_library(self, tag: str, begun: Making | None = None) -> Library:
-        with self.lock(f"product {tag}"):
-            source = PRELUDE + product_library(tag)
-            return self.products.get(tag) or self.library(source, self.key(source), "npc_offer", begun)
+    def library(self, part: Part, begun: Making | None = None) -> Library:
+        """Of one caller at a time. Raises CompilerError."""
+        with self._lock:
+            job = self.jobs.pop(part.key, None)
+        return part.made or (job.result() if job else self.found_or_made(part, begun))
 
-    def library(self, source: str, key: str, entry: str, begun: Making | None = None) -> Library:
-        """The library of a whole unit, which defines the function `entry`; `begun` makes it already. Raises CompilerError."""
+    def found_or_made(self, part: Part, begun: Making | None = None) -> Library:
+        """The library from the cache, or from the compiler: `begun` makes it already."""
         try:
-            found = self.find(key)
+            found = self.find(part.key, part.path)
             if found is None:
-                with self.cache.locked(key):  # another process may be compiling it now
-                    found = self.find(key) or self.compile(source, key, entry, begun)
+                with self.cache.locked(part.key):  # another process may be compiling it now
+                    found = self.find(part.key) or self.compile(part, begun)
             return found
         except OSError as error:
             raise CompilerError(f"compiled code cannot be kept anywhere: {error}") from error
 
-    def find(self, key: str) -> Library | None:
-        path = self.cache.find(key, ".so")
+    def find(self, key: str, path: Path | None = None) -> Library | None:
+        """The library in the cache, where `path` is its file."""
+        path = path or self.cache.find(key, ".so")
         try:
             return Library(load_library(str(path)), path, True) if path else None
         except OSError:  # removed meanwhile, or nothing may be executed from that disk
             return None
 
-    def compile(self, source: str, key: str, entry: str, begun: Making | None = None) -> Library:
+    def compile(self, part: Part, begun: Making | None) -> Library:
         """A compiler that hung once, or failed some times in a row, is not asked again: each time it would take as long."""
         if self.given_up is not None:
             raise CompilerError(*self.given_up.args)
         try:
-            made = self.made(source, key, entry, begun)
+            made = self.made(part, begun)
         except CompilerError as error:
             self.failures += 1
             if isinstance(error, CompilerTimeout) or self.failures >= MOST_FAILURES:
@@ -218,8 +245,9 @@ class Loader:
         self.failures = 0
         return made
 
-    def made(self, source: str, key: str, entry: str, begun: Making | None) -> Library:
-        with self._compiling, begun or self.compiler.begin(source, self.cache) as making:
+    def made(self, part: Part, begun: Making | None) -> Library:
+        key = part.key
+        with begun or self.compiler.begin(part.source, self.cache) as making:
             made = making.finish()
             payload = made.read_bytes()
             if fault := why_incomplete(payload):
@@ -234,9 +262,9 @@ class Loader:
                     self.cache.forget(key, ".so")
                     raise CompilerError(f"{self.compiler.command[0]} made a library that cannot be loaded: {error}") from error
                 handle = found.handle
-            if not hasattr(handle, entry):
+            if not hasattr(handle, part.entry):
                 self.cache.forget(key, ".so")
-                raise CompilerError(f"{self.compiler.command[0]} made a library without {entry}")
+                raise CompilerError(f"{self.compiler.command[0]} made a library without {part.entry}")
             self.compiled += 1
             return Library(handle, self.cache.write(key, ".so", payload) or made, False)
 
@@ -250,42 +278,7 @@ def runtime_text() -> str:
 
 
 TRIMS: list[Callable[[], int]] = []  # of each runtime: gives back the memory that it keeps
-DTYPES: dict[tuple[tuple[np.dtype, str], ...], Any] = {}  # arrays of pointers to dtypes, which libraries point to
 KEPT: list[Any] = []  # what libraries point to that are never unloaded
-UNITS: WeakKeyDictionary[Callable[..., Any], Unit] = WeakKeyDictionary()
-MAKERS: dict[int, Callable[..., Any]] = {}  # of functions that own something, by the address of a runtime's table
-
-
-def bind(library: Library, table: int, dtypes: Sequence[np.dtype]) -> Callable[..., tuple[Any, ...]]:
-    """The Python function of a unit: CPython calls `npc_run` directly. Its library is unloaded after it is gone."""
-    objects = DTYPES.setdefault(tuple((dtype, dtype.char) for dtype in dtypes), (ctypes.py_object * max(1, len(dtypes)))(*dtypes))
-    library.handle.npc_bind(ctypes.c_void_p(table), objects)
-    give_loops(library.handle)
-    drop = address_of(library, "npc_drop") if hasattr(library.handle, "npc_drop") else None
-    function = MAKERS[table](address_of(library, "npc_run"), b"npc_run", library.handle._handle, drop, None)
-    UNITS[function] = Unit(library, table)
-    return function
-
-
-def beside(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Another Python function of the unit of `function`, which goes no sooner."""
-    unit = UNITS[function]
-    return MAKERS[unit.table](address_of(unit.library, name), name.encode(), None, None, id(function))
-
-
-def address_of(library: Library, name: str) -> int:
-    address = ctypes.cast(getattr(library.handle, name), ctypes.c_void_p).value
-    assert address is not None
-    return address
-
-
-def python_function(library: Library, name: str, owner: Any = None) -> Callable[..., Any]:
-    """A function that takes what METH_FASTCALL passes, of a library that is never unloaded; pickled as its owner's attribute."""
-    definition = MethodDef(name.encode(), address_of(library, name), METH_FASTCALL, None)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))  # for good: CPython reads it at the end of a process too
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    made: Callable[..., Any] = make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(definition), owner, None)
-    return made
 
 
 def start(library: Library) -> int:
@@ -411,7 +404,7 @@ def begin() -> None:
             PROCESS.loader = Loader(cache, found)
         PROCESS.trial = trial = found if isinstance(found, Trial) else None
     if trial and not PATIENCE.waits:  # no thread, as in Job
-        PROCESS.job = Job(lambda: trial, finish)
+        PROCESS.job = Job(lambda: trial, lambda _: finish(trial))
         end_last()
     elif trial:
         InBackground(partial(finish, trial), daemon=False)  # so that no process is left behind where the program ends before
@@ -440,6 +433,7 @@ def forget_locks() -> None:
         (PROCESS.trial, PROCESS.loader, PROCESS.job)
     )  # what the parent is making is in folders that are not to be removed here
     PROCESS.has_begun, PROCESS.trial, PROCESS.job = False, None, None
+    AHEAD.forget()
     if (known := PROCESS.loader) is not None:
         fresh = Loader(known.cache.in_child(), known.compiler, known.table, compiled=known.compiled, given_up=known.given_up)
         fresh._functions, fresh.products = known._functions, known.products
@@ -476,4 +470,8 @@ def load(source: str, dtypes: Sequence[np.dtype] = ()) -> Loaded:
     >>> unit.call()
     ()
     """
-    return loader().load(source, dtypes)
+    return finished(loading(source, dtypes))
+
+
+def loading(source: str, dtypes: Sequence[np.dtype]) -> Steps[Loaded]:
+    return loader().loading(source, dtypes)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 import numpy as np
 
-from npcompile.backends.background import all_made
 from npcompile.backends.cpu.host import Host
 from npcompile.backends.cpu.primitives import PRIMITIVES, has_c_type, is_native, kind
 from npcompile.backends.kernels.graph_partition import LEAVES, MOVES, VIEWS, cut, is_repeated_leaf, is_view, stages_of
 from npcompile.backends.registry import CompiledGraph
+from npcompile.backends.together import Steps, together
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Graph, Node, print_graph, subgraphs, users
 from npcompile.tensor_core.op import OPS
@@ -50,12 +49,14 @@ def is_native_graph(graph: Graph) -> bool:
     return all(map(is_native_node, graph.nodes))
 
 
-def run_in_pieces(
-    graph: Graph, compile_piece: Callable[..., CompiledGraph], compile_graph: Callable[..., CompiledGraph]
-) -> CompiledGraph:
+def running_in_pieces(
+    graph: Graph,
+    compiling_piece: Callable[[Graph], Steps[CompiledGraph]],
+    compiling_graph: Callable[[Graph], Steps[CompiledGraph]],
+) -> Steps[CompiledGraph]:
     """Compiled pieces and NumPy calls in alternation. Writes are made last, by NumPy.
 
-    Control flow runs here, and calls what `compile_graph` makes of the graphs in its nodes.
+    Control flow runs here, and calls what `compiling_graph` makes of the graphs in its nodes.
     """
     is_bitwise = graph.accuracy == "bitwise"
     seen = seen_by_numpy(graph) if is_bitwise else set()
@@ -70,11 +71,14 @@ def run_in_pieces(
     is_leaf = is_view if is_bitwise else is_repeated_leaf
     found = {s: cut(graph, stage, s, is_native, is_leaf) for s in stages if moved[s] is None}
     pieces = {s: p for s, p in found.items() if p is not None}
-    compiled = dict(zip(pieces, all_made(partial(compile_piece, p.graph, ()) for p in pieces.values())))
-    inside = {
-        g: compile_graph(replace(g, checks=g.checks & graph.checks, accuracy=graph.accuracy))
-        for g in dict.fromkeys(g for n in foreign for g in subgraphs(n).values())
-    }
+    inner = dict.fromkeys(g for n in foreign for g in subgraphs(n).values())
+    parts = yield from together(
+        [
+            *(compiling_piece(p.graph) for p in pieces.values()),
+            *(compiling_graph(replace(g, checks=g.checks & graph.checks, accuracy=graph.accuracy)) for g in inner),
+        ]
+    )
+    compiled, inside = dict(zip(pieces, parts)), dict(zip(inner, parts[len(pieces) :]))
     host = Host(graph, inside, {n for p in pieces.values() for n in p.inputs})
     for s in stages:
         host.call_numpy_reporting([n for n in foreign if stage[n] == s])
@@ -82,7 +86,6 @@ def run_in_pieces(
         if (piece := pieces.get(s)) is not None:
             host.call_piece(piece, compiled[s])
     call, text = host.finish()
-    parts = [*compiled.values(), *inside.values()]
     source = "\n".join([comment_of(graph, foreign, text), *(c.generated for c in parts)])
     kernels, passes = (tuple(chain.from_iterable(getattr(c, of) for c in parts)) for of in ("kernels", "passes"))
     return CompiledGraph(call, source, kernels, passes=passes)

@@ -28,15 +28,22 @@ def run(command: Sequence[str], text: str, timeout: float) -> str:
 class Child:
     """A command that was started. It does not outlive the `with` block. Raises CompilerError.
 
-    `is_beside`: nobody waits for it, or reads what it prints before it has ended; it leaves the processor to the program.
-    `environment`: what differs from that of the program.
+    `is_beside`: nobody waits for it; it leaves the processor to the program. `is_ahead`: somebody will wait for it. Nobody reads
+    what either prints before it has ended. `environment`: what differs from that of the program.
     """
 
-    def __init__(self, command: Sequence[str], text: str, is_beside: bool = False, environment: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        command: Sequence[str],
+        text: str,
+        is_beside: bool = False,
+        environment: Mapping[str, str] | None = None,
+        is_ahead: bool = False,
+    ):
         self.command = command
         self.environment = {**os.environ, **(environment or {}), "LC_ALL": "C"}
         self.printed: list[IO[bytes]] = []
-        if is_beside:  # to files: a pipe may be full
+        if is_beside or is_ahead:  # to files: a pipe may be full
             self.printed = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115  (closed by __exit__)
         self.start(text, *(self.printed or (subprocess.PIPE, subprocess.PIPE)))
         RUNNING.add(self)

@@ -53,7 +53,9 @@ def compile_on(graph: Graph, number: int, mode: str = "default") -> CompiledGrap
 
 def compile_for(graph: Graph, device: Device, stays: bool = False, mode: str = "default") -> CompiledGraph:
     graph = with_forms(expanded(graph), is_native)
-    return run_factored(factor(graph, least=WORTH_WAITING), graph, lambda g: compile_program(g, device, stays, mode))
+    factored = factor(graph, least=WORTH_WAITING)
+    fast = compile_program(factored.graph, device, stays, mode)
+    return run_factored(factored, fast, graph, lambda g: compile_program(g, device, stays, mode))
 
 
 def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str = "default") -> CompiledGraph:

@@ -416,9 +416,10 @@ def factor(graph: Graph, least: int = 0, *, strided: bool = False) -> FactoredGr
     return FactoredGraph(replace(made, **same), guard is not None)
 
 
-def run_factored(factored: FactoredGraph, graph: Graph, compile_graph: Callable[[Graph], CompiledGraph]) -> CompiledGraph:
-    """The factored program; where its guard does not hold, the original, compiled when that first happens."""
-    fast = compile_graph(factored.graph)
+def run_factored(
+    factored: FactoredGraph, fast: CompiledGraph, graph: Graph, compile_graph: Callable[[Graph], CompiledGraph]
+) -> CompiledGraph:
+    """`fast`, the factored program; where its guard does not hold, the original, compiled when that first happens."""
     if not factored.is_guarded:
         return fast
     whole: list[CompiledGraph] = []

@@ -93,12 +93,12 @@ def work(package: str, is_compiled: bool, imports: str) -> None:
 
 def settle(call: Callable[[], Any]) -> None:
     """Make calls until no compiler runs beside them, and for a while nothing was compiled, though something might have been."""
-    from npcompile.backends.background import RUNNING
+    from npcompile.backends.background import BESIDE
     from npcompile.tracer.profitability import BUDGET
 
     quiet = 0
     for _ in range(MOST_SETTLING):
-        jobs, spent = [job for job in [*RUNNING] if job.is_alive()], BUDGET.spent
+        jobs, spent = [job for job in [*BESIDE.running] if job.is_alive()], BUDGET.spent
         for job in jobs:
             job.join()
         end = time.perf_counter() + SETTLING

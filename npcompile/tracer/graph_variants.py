@@ -10,12 +10,12 @@ from typing import Any
 
 from npcompile.backends.background import NotYet
 from npcompile.backends.data_dependent_sizes import compile_measured
-from npcompile.backends.eager import compile_eager
+from npcompile.backends.eager import compile_eager, compiling_eager
 from npcompile.backends.entering import FastPath
 from npcompile.backends.errors import CompilerError, CompilerRefused, NoCompiler
 from npcompile.backends.mask_reductions import without_compaction
-from npcompile.backends.registry import CompiledGraph
-from npcompile.devices import compile_here, compile_there
+from npcompile.backends.registry import CompiledGraph, compiled_graph
+from npcompile.devices import compile_here, compile_there, compiling_here
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.tensor_core.graph import Graph
@@ -220,24 +220,19 @@ def compile_graph(
         if place is not None:
             made = compile_there(backend, graph, place.kind, place.number, mode)
         elif graph.measured:
-            made = compile_measured(graph, lambda piece: compiled_graph(compile_here(backend, piece, mode)), needed)
+            made = compile_measured(graph, lambda piece: compiling_here(backend, piece, mode), needed)
         else:
             made = compile_here(backend, graph, mode)
     except (NoCompiler, CompilerError) as error:
         if isinstance(error, CompilerRefused) and config.internal_errors == "raise":
             raise
         warn_once(f"{error} NumPy runs the captured graphs; `python -m npcompile.doctor` tells how to get a compiler.")
-        made = compile_measured(graph, lambda g: compile_eager(g, ())) if graph.measured else compile_eager(graph, examples)
+        made = compile_measured(graph, compiling_eager) if graph.measured else compile_eager(graph, examples)
     compiled = compiled_graph(made)
     timings["compile"] = time.perf_counter() - began
     log("output_code", lambda: compiled.generated)
     function.graphs.append((graph, compiled))
     return compiled
-
-
-def compiled_graph(made: Any) -> CompiledGraph:
-    """What a backend made, which may be just a callable."""
-    return made if isinstance(made, CompiledGraph) else CompiledGraph(made)
 
 
 def declined(met: Iterable[Guard], guards: Collection[Guard]) -> list[Guard]:

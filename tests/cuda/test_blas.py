@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu.loader import NoCompiler, loader, python_function
+from npcompile.backends.cpu.binding import python_function
+from npcompile.backends.cpu.loader import NoCompiler, loader
 from npcompile.backends.cpu.prelude import TYPES
 from npcompile.backends.cuda import backend as cuda_backend
 from npcompile.backends.cuda.runtime import blas, graphs
@@ -112,7 +113,7 @@ def by_launch_c(device: HostDevice, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return blas.matmul(device, np.ascontiguousarray(a), np.ascontiguousarray(b))
     source = f"{TYPES}{SOURCE.read_text()}"
     made = loader()
-    native = Native(python_function(made.library(source, made.key(source), "npc_launch"), "npc_launch"), 0, 0)
+    native = Native(python_function(made.library(made.part(source, "npc_launch")), "npc_launch"), 0, 0)
     out = np.full((*a.shape[:-1], b.shape[-1]), np.nan, a.dtype)
     step = Step(device.multiplier(g), 0, (Argument(3), Argument(1), Argument(0, 16), Argument(2)))
     Batch.of(native, [step])([a.ctypes.data - 16, b.ctypes.data, out.ctypes.data, 0x77])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu.backend import compile_pieces
+from npcompile.backends.cpu.backend import compiling_pieces
 from npcompile.backends.cpu.partition import is_native_node
+from npcompile.backends.together import finished
 from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.exactness import may_differ
 from npcompile.tensor_core.graph import Node
@@ -29,7 +30,7 @@ def check(builder: Builder, nodes: list[Node], arrays: list[np.ndarray]) -> None
     for first in range(0, len(nodes), AT_ONCE):
         some = nodes[first : first + AT_ONCE]
         with np.errstate(all="ignore"):
-            for node, made in zip(some, compile_pieces(builder.finish(some)).call(*arrays)):
+            for node, made in zip(some, finished(compiling_pieces(builder.finish(some))).call(*arrays)):
                 given = [arrays[i.params["index"]] for i in node.inputs]
                 assert not different(made, OPS[node.op].eager(*given, **node.params)), (node, node.params)
 

@@ -133,7 +133,7 @@ def test_a_compiler_that_makes_no_units_is_not_asked_again_and_again(fake, fault
     )
     loader = Loader(cache, find_compiler(cache))
     loader.start_runtime()
-    monkeypatch.setattr(compiler_module.Making.finish, "__defaults__", (3.0,))
+    monkeypatch.setattr(compiler_module, "TIMEOUT", 3.0)
     said = set()
     for k in range(6):
         with pytest.raises(CompilerError) as raised:
@@ -283,9 +283,9 @@ def test_warm_start_runs_no_process(loader, monkeypatch):
 @needs_compiler
 def test_another_compiler_processor_or_target_is_another_entry(fake, monkeypatch):
     cache = fake(f'exec {REAL} "$@"')
-    keys = {Loader(cache, find_compiler(cache)).key("source")}
+    keys = {Loader(cache, find_compiler(cache)).part("source", "").key}
     monkeypatch.setenv("NPCOMPILE_MARCH", "x86-64" if os.uname().machine == "x86_64" else "armv8-a")
-    keys.add(Loader(cache, find_compiler(cache)).key("source"))
+    keys.add(Loader(cache, find_compiler(cache)).part("source", "").key)
     assert "-march=native" not in find_compiler(cache).flags
     before = len(list(cache.folder.glob("*.json")))
     monkeypatch.setattr(compiler_module, "processor", lambda: "another")
@@ -361,7 +361,7 @@ real, loader.compiler = loader.compiler, Compiler((sys.argv[2],), "", (), ())
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 began = time.monotonic()
 try:
-    loader.compile(constant(1), "key", "npc_run")
+    loader.load(constant(1), [INT64])
 except KeyboardInterrupt:
     print("interrupted" if time.monotonic() - began < 5 else "late")
 loader.compiler = real

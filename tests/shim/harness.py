@@ -10,6 +10,7 @@ import numpy as np
 import npcompile.numpy_shim  # noqa: F401  (fills the registry)
 from npcompile.backends.data_dependent_sizes import compile_measured
 from npcompile.backends.eager import compile_eager
+from npcompile.backends.together import at_once
 from npcompile.numpy_shim.registry import ATTRIBUTES, FUNCTIONS, METHODS
 from npcompile.tensor_core import Array, Builder, Decline, Dim, Number, Storage, TensorMeta
 from npcompile.tensor_core.array import view_text
@@ -100,7 +101,7 @@ def compile_whole(graph: Graph, values: list[Any], backend: Any) -> Program:
         program = backend(graph, values)
         return lambda values: (program(*values), {})
     try:
-        measured = compile_measured(graph, lambda piece: backend(piece, ()))
+        measured = compile_measured(graph, lambda piece: at_once(lambda: backend(piece, ())))
     except Exception as error:
         raise Decline(repr(error)) from None
     count = len(graph.outputs)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.background import InBackground
-from npcompile.backends.cpu.loader import loader, python_function
+from npcompile.backends.cpu.binding import python_function
+from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.prelude import TYPES
 from npcompile.backends.cuda.runtime.compiler import Binary
 from npcompile.backends.errors import NoCompiler
@@ -210,7 +211,7 @@ def load_native(driver: str = "libcuda.so.1") -> Native | None:
         addresses = [address_of(f) for f in (library.cuLaunchKernel, library.cuMemcpyDtoDAsync_v2)]
         made = loader()
         source = f'{TYPES}#line 1 "{SOURCE.name}"\n{SOURCE.read_text()}'
-        launch = python_function(made.library(source, made.key(source), "npc_launch"), "npc_launch")
+        launch = python_function(made.library(made.part(source, "npc_launch")), "npc_launch")
     except (OSError, AttributeError, NoCompiler):
         return None
     return Native(launch, *addresses)

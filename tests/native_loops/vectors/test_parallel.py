@@ -10,7 +10,7 @@ import pytest
 
 import npcompile as npc
 from benchmarks.programs.nests import mandelbrot_by_pixels
-from npcompile.backends.cpu.loader import UNITS
+from npcompile.backends.cpu.binding import UNITS
 from npcompile.backends.cpu.loops import parallel_loops
 from npcompile.compiler import compiled_function
 from tests.native_loops.agreement import cloned, ends_when_interrupted, outcome, passes, same, without_loop_ir

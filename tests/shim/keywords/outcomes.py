@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.data_dependent_sizes import compile_measured
-from npcompile.backends.eager import compile_eager
+from npcompile.backends.eager import compile_eager, compiling_eager
 from npcompile.backends.registry import FloatingPointSignal
 from npcompile.tensor_core import Array, Decline, Dim, Number
 from npcompile.tensor_core.array import view_text
@@ -67,7 +67,7 @@ class Recorded(Capture):
         arrays = iter(values)
         inputs = [eval(text, {}, dict(numbers)) if text else next(arrays) for text in self.builder.arguments]
         symbols = {s: numbers[s] for s in graph.symbols}
-        program = compile_measured(graph, lambda g: compile_eager(g, ())) if graph.measured else compile_eager(graph, inputs)
+        program = compile_measured(graph, compiling_eager) if graph.measured else compile_eager(graph, inputs)
         outputs = program(*inputs, *symbols.values())
         numbers = numbers | dict(zip(dict(graph.measured), outputs[len(graph.outputs) :]))
 
