@@ -10,6 +10,7 @@ from time import perf_counter, sleep
 from typing import Any, Generic, Protocol, TypeVar
 
 from npcompile.backends.errors import CompilerError
+from npcompile.tensor_core.garbage import with_collections
 
 Made = TypeVar("Made")
 
@@ -103,8 +104,9 @@ class Job(Generic[SomeWork, Made]):
         return self in self.pool.running
 
     def join(self) -> None:
-        while self.is_alive():
-            sleep(self.pool.between)
+        with with_collections():
+            while self.is_alive():
+                sleep(self.pool.between)
 
     def result(self) -> Made:
         """What `finish` makes of the ended process; waits for it. Once."""

@@ -81,6 +81,13 @@ class Graph:
         """Every live node, inputs first, each after what it uses."""
         return tuple(topological((*(node for _, node in self.measured), *self.results), self.inputs))
 
+    def with_(self, **others: Any) -> Graph:
+        """The same nodes with other fields, which say nothing about them."""
+        assert others.keys().isdisjoint(("inputs", "outputs", "writes", "measured"))
+        made = replace(self, **others)
+        vars(made).update({name: value for name, value in vars(self).items() if name == "nodes"})  # where they are in order
+        return made
+
     def __call__(self, *values: Any) -> list[Any]:
         """The outputs, by NumPy: for graphs in params of nodes, which write nothing. Takes what a compiled graph takes."""
         return run(self, values, lambda op, *xs, **params: op.eager(*xs, **params))[0]
@@ -215,6 +222,22 @@ class Builder:
             self.note_errors(node)  # of a node that is met again too: it may have been made where errors are ignored
         return node
 
+    def again(self, node: Node, *inputs: Node) -> Node:
+        """A node of another graph with these inputs: itself, where they are its own."""
+        if inputs != node.inputs:
+            return self.apply(node.op, *inputs, **node.params)
+        made = self._made.setdefault((node.op, inputs, freeze(node.params)), node)
+        self.note_errors(made)
+        return made
+
+    def take(self, graph: Graph) -> dict[Node, Node]:
+        """The inputs of another graph as those of this one."""
+        for node in graph.inputs:
+            self._made["input", len(self.inputs)] = node
+            self.inputs.append(node)
+            self.arguments.append(None)
+        return {node: node for node in graph.inputs}
+
     def note_errors(self, node: Node) -> None:
         """Remember which floating-point errors the program does not ignore here."""
         errors: frozenset[str] = frozenset()
@@ -285,7 +308,7 @@ class Builder:
         )
         verify(graph, known=set(self._made.values()))
         symbols = dict.fromkeys(s for node in graph.nodes for s in symbols_of(node) if s not in self.measured)
-        return replace(graph, symbols=tuple(symbols)) if symbols else graph
+        return graph.with_(symbols=tuple(symbols)) if symbols else graph
 
 
 def freeze(value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from npcompile.tensor_core.dim import Dim, ShapeEnv, Size, same
 from npcompile.tensor_core.dtypes import is_same_dtype, kind_of, precision_of
 from npcompile.tensor_core.float_errors import may_report
-from npcompile.tensor_core.graph import Builder, Graph, Node, topological
+from npcompile.tensor_core.graph import Builder, Graph, Node, subgraphs, topological
 from npcompile.tensor_core.meta import Shape, is_static, product
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.reduction import REDUCERS
@@ -34,18 +34,19 @@ def simplify(graph: Graph) -> Graph:
         result = rebuilt(pruned, env) or rebuilt(pruned, env, keeps_errors=True)
     assert result is not None
     checks = graph.checks if any(map(may_report, result.nodes)) else frozenset()
-    return replace(result, checks=checks, restored=graph.restored & {index for index, _ in result.writes})
+    return result.with_(checks=checks, restored=graph.restored & {index for index, _ in result.writes})
 
 
 def rebuilt(graph: Graph, env: ShapeEnv, *, keeps_errors: bool = False) -> Graph | None:
     """None where something that reports errors would be gone, which a Rewriter that keeps it reads, or reads more of."""
     rewriter = Rewriter(Builder(env=env), keeps_errors)
-    new = {node: rewriter.builder.input(node.meta) for node in graph.inputs}
+    new = rewriter.builder.take(graph)
     for node in graph.nodes:
         if node.op != "input":
             rewriter.builder.location = node.location
-            params = {k: simplify(v) if isinstance(v, Graph) else v for k, v in node.params.items()}
-            new[node] = rewriter.make(node.op, *(new[i] for i in node.inputs), **params)
+            inputs = tuple(new[i] for i in node.inputs)
+            smaller = {name: simplify(inside) for name, inside in subgraphs(node).items()}
+            new[node] = rewriter.make(node.op, *inputs, **node.params | smaller) if smaller else rewriter.again(node, inputs)
     writes = [(index, new[node]) for index, node in graph.writes if new[node] is not new[graph.inputs[index]]]
     rewriter.builder.measured = {name: new[node] for name, node in graph.measured}
     results = [*(new[n] for n in graph.outputs), *(n for _, n in writes), *rewriter.builder.measured.values()]
@@ -69,11 +70,16 @@ class Rewriter:
 
     def make(self, op: str, *inputs: Node, **params: Any) -> Node:
         """The simplest node that means op(*inputs, **params)."""
-        for simplify_one in (*RULES.get(op, ()), *RULES_OF_KIND.get(OPS[op].kind, ())):
-            found = simplify_one(self, op, inputs, params)
-            if found is not None:
-                return found
-        return self.builder.apply(op, *inputs, **params)
+        return self.simpler(op, inputs, params) or self.builder.apply(op, *inputs, **params)
+
+    def again(self, node: Node, inputs: tuple[Node, ...]) -> Node:
+        """The simplest node that means a node of another graph, with these inputs."""
+        return self.simpler(node.op, inputs, node.params) or self.builder.again(node, *inputs)
+
+    def simpler(self, op: str, inputs: tuple[Node, ...], params: dict[str, Any]) -> Node | None:
+        """What a rule makes of it."""
+        made = (rule(self, op, inputs, params) for rule in (*RULES.get(op, ()), *RULES_OF_KIND.get(OPS[op].kind, ())))
+        return next((node for node in made if node is not None), None)
 
     def broadcast(self, node: Node, shape: Shape) -> Node:
         return self.make("broadcast_to", node, shape=shape)

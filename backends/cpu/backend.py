@@ -103,15 +103,16 @@ def compiling_pieces(graph: Graph) -> Steps[CompiledGraph]:
     schedule, undo = with_undo(build_schedule(graph, tiled=True, by_rows=is_openblas()))
     kernels = lowered(schedule)
     runs = shared(kernels)
-    for kernel in {run.kernel.name: run.kernel for run in runs}.values():
+    printed = {run.kernel.name: run.kernel for run in runs}
+    for kernel in printed.values():
         cut_in_strips(kernel)
-    plans = {run.kernel.name: plan_kernel(run.kernel) for run in runs}
+    plans = {name: plan_kernel(kernel) for name, kernel in printed.items()}
     scheduled = time.perf_counter()
     unit = print_unit(schedule, runs, plans, undo)
-    printed = time.perf_counter()
+    written = time.perf_counter()
     loaded = yield from loading(unit, [n.dtype for n in schedule.graph.outputs] + [n.dtype for n in graph.inputs])
     item = beside(loaded.call, ITEM) if given_out(schedule, undo) == 1 else None
-    seconds = {"schedule": scheduled - started, "print": printed - scheduled, "compile": loaded.seconds}
+    seconds = {"schedule": scheduled - started, "print": written - scheduled, "compile": loaded.seconds}
     about = comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels)))  # not compiled: strides of inputs make no other unit
     names, passes = tuple(run.kernel.name for run in runs), tuple(p for plan in plans.values() for p in passes_of(plan))
     return CompiledGraph(loaded.call, f"{about}\n{unit}", names, seconds, item=item, passes=passes)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout
+from npcompile.tensor_core.garbage import with_collections
 
 NICE = 10  # what runs beside the program, which goes on, is to leave it the processor: a tenth is left where both want one
 RUNNING: weakref.WeakSet[Child] = weakref.WeakSet()
@@ -76,7 +77,8 @@ class Child:
     def result(self, timeout: float) -> str:
         """What it prints. Raises CompilerError; CompilerTimeout where it goes on for more than `timeout` seconds from now."""
         try:
-            output, errors = self.process.communicate(timeout=timeout)
+            with with_collections():
+                output, errors = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as error:
             raise CompilerTimeout(f"{shlex.join(self.command)}\nwas stopped after {timeout:g} s") from error
         if self.printed:

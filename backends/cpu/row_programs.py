@@ -8,7 +8,7 @@ made while the row is at hand, and then one of these results.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from npcompile.backends.kernels.index import is_one
 from npcompile.tensor_core.dim import ShapeEnv, Size, same
@@ -26,7 +26,7 @@ def by_rows(graph: Graph) -> Graph:
     env = graph.env or ShapeEnv()
     guards = dict(env.guards)
     rewriting = Rewriting(Builder(env=env))
-    new = {node: rewriting.builder.input(node.meta) for node in graph.inputs}
+    new = rewriting.builder.take(graph)
     for node in graph.nodes:
         if node.op != "input":
             rewriting.builder.location = node.location
@@ -34,7 +34,7 @@ def by_rows(graph: Graph) -> Graph:
     writes = [(index, new[node]) for index, node in graph.writes]
     made = rewriting.builder.finish([new[n] for n in graph.outputs], graph.metas, writes, graph.name)
     env.guards = guards
-    return replace(made, symbols=graph.symbols, checks=graph.checks, restored=graph.restored)
+    return made.with_(symbols=graph.symbols, checks=graph.checks, restored=graph.restored)
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Rewriting:
         if node.op == "reduce":
             return self.reduction(node, inputs[0])
         made = self.without_ones(node, inputs) if kind == "elementwise" else None
-        made = made or self.builder.apply(node.op, *inputs, **node.params)
+        made = made or self.builder.again(node, *inputs)
         if kind == "elementwise" or node.op in ("reshape", "broadcast_to"):
             self.note(made, inputs)
         return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from functools import cache as once
 from typing import Any
@@ -11,6 +10,7 @@ from npcompile.backends.cuda.cupy_arrays import cupys_arrays
 from npcompile.backends.device_arrays import LIBRARIES, array_kind
 from npcompile.backends.loop_ir.native import DeviceProgram
 from npcompile.backends.registry import Abilities, CompiledGraph, register_backend
+from npcompile.tensor_core.garbage import without_collections
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.loop_ir.ops import Program
 from npcompile.tensor_core.tensors import devices
@@ -19,13 +19,8 @@ from npcompile.tensor_core.tensors import devices
 @once
 def prepare() -> None:
     """Import all of this backend, without the searches for garbage that so many new objects would start."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with without_collections():
         from npcompile.backends.cuda import backend, tensors  # noqa: F401  (here: most programs never need them)
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def compile_cuda(graph: Graph, example_inputs: Sequence[Any] = (), mode: str = "default") -> CompiledGraph:

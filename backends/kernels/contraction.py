@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations, count
 from typing import Any
 
@@ -139,7 +139,7 @@ class Factoring:
             made = self.sum_of_products(inputs[0], node.params["axes"])
             if made is not None:
                 return made
-        return self.builder.apply(node.op, *inputs, **node.params)
+        return self.builder.again(node, *inputs)
 
     def sum_of_products(self, x: Node, axes: Sequence[int]) -> Node | None:
         summed = frozenset(axes)
@@ -401,8 +401,7 @@ def factor(graph: Graph, least: int = 0, *, strided: bool = False) -> FactoredGr
     guards = dict(env.guards)
     factoring = Factoring(Builder(env=env), may_guard=not graph.writes, least=least, strided=strided)
     factoring.chained = chained_products(graph)
-    for node in graph.inputs:
-        factoring.new[node] = factoring.builder.input(node.meta)
+    factoring.new = factoring.builder.take(graph)
     for node in graph.nodes:
         if node.op != "input" and node not in factoring.chained:
             factoring.built(node)
@@ -413,7 +412,7 @@ def factor(graph: Graph, least: int = 0, *, strided: bool = False) -> FactoredGr
     made = factoring.builder.finish(outputs, metas, writes, graph.name)
     env.guards = guards
     same = {name: getattr(graph, name) for name in ("symbols", "checks", "restored", "accuracy")}
-    return FactoredGraph(replace(made, **same), guard is not None)
+    return FactoredGraph(made.with_(**same), guard is not None)
 
 
 def run_factored(

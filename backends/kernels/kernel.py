@@ -24,6 +24,9 @@ class Value:
     name: str
     dtype: np.dtype
 
+    def __repr__(self) -> str:
+        return f"{self.name}: {short(self.dtype)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Let:

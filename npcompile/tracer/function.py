@@ -21,6 +21,7 @@ from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
 from npcompile.devices import begin, has_loops, runs_on_host_alone
 from npcompile.logs import log
 from npcompile.settings import config
+from npcompile.tensor_core.garbage import without_collections
 from npcompile.tensor_core.graph import Builder, Graph, Location
 from npcompile.tensor_core.source import Object
 from npcompile.tensor_core.transforms.partition import Split
@@ -152,7 +153,8 @@ class CompiledFunction:
         with warnings_held(), self.lock:
             if not self.points and not self.is_left:
                 try:
-                    self.start()
+                    with without_collections():
+                        self.start()
                 except Exception as error:  # noqa: BLE001  (raised again where it is asked for)
                     self.raise_if_asked(error, "reading the code of")
                     self.is_left = True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from npcompile.backends.background import NotYet
@@ -75,7 +74,7 @@ def finish(function: Compiled[Point], point: Point, capture: Capture, frame: Fra
         fresh = {key: t.array.storage for key, t in emitter.tensors.items()}
         graph, backward = with_backward(capture, graph, {key: s.node for key, s in fresh.items()})
         emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
-        graph = replace(simplified(graph), accuracy=function.accuracy)
+        graph = simplified(graph).with_(accuracy=function.accuracy)
         if backward is not None:
             attach_backward(function, backward, graph, capture, emitter)
         emitter.place_results(isinstance(outcome, Return))
@@ -216,7 +215,7 @@ def compile_graph(
     try:
         backend = function.options.backend
         mode = function.options.mode
-        graph = replace(graph, accuracy=function.accuracy)
+        graph = graph.with_(accuracy=function.accuracy)
         if place is not None:
             made = compile_there(backend, graph, place.kind, place.number, mode)
         elif graph.measured:

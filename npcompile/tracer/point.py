@@ -17,6 +17,7 @@ from npcompile.backends.registry import NoDevice
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.switch import is_plain_now, may_compile
+from npcompile.tensor_core.garbage import without_collections
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.guards import HasKey
 from npcompile.tensor_core.source import GLOBALS, Source
@@ -295,7 +296,7 @@ class Point:
             captured = self.captured or has_room(self, state) and partial(self.function.capture, self)
             if captured:  # for other values, it may be: its guards tell
                 self.log_recompile(state)
-                with going_on(self.function.goes_on):
+                with going_on(self.function.goes_on), without_collections():
                     made = captured(state)
                 if self.captured is not None or not is_misfit(self, made, state):
                     self.add(made, state)

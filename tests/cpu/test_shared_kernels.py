@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import npcompile
+from npcompile.backends.cpu import backend as cpu_backend
 from npcompile.backends.cpu import compile_cpu
 from npcompile.backends.cpu.backend import scratch_of
-from npcompile.backends.cpu.kernel_plan import SMALL
+from npcompile.backends.cpu.kernel_plan import SMALL, KernelPlan
+from npcompile.backends.cpu.planning import plan_kernel
+from npcompile.backends.kernels.kernel import Kernel
 from npcompile.backends.kernels.memory import build_schedule
 from npcompile.tensor_core.graph import Graph
 
@@ -141,3 +144,21 @@ def test_a_few_long_kernels_that_differ_in_a_few_constants_are_printed_once(step
     (names,) = kernels
     elementwise = [name for name in names if "maximum" in name]
     assert len(elementwise) == 3 and len(set(elementwise)) == (1 if is_one else 3)
+
+
+def test_a_plan_is_made_for_what_is_printed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[str] = []
+
+    def planning(kernel: Kernel) -> KernelPlan:
+        planned.append(kernel.name)
+        return plan_kernel(kernel)
+
+    def backend(graph: Graph, example_inputs):
+        made = compile_cpu(graph, example_inputs)
+        assert len(made.kernels) > len(planned)
+        return made
+
+    monkeypatch.setattr(cpu_backend, "plan_kernel", planning)
+    x = np.linspace(0, 1, 64)
+    np.testing.assert_array_equal(npcompile.compile(by_halves, backend=backend, dynamic=False)(x), by_halves(x))
+    assert len(planned) == len({*planned}) == 2

@@ -335,3 +335,13 @@ def test_random_graphs_keep_their_answers(seed: int) -> None:
             assert_same_bits(a, b)
         except AssertionError as error:
             raise AssertionError(f"{node}\n{graph}\n{small}\n{error}") from None
+
+
+def test_what_nothing_simplifies_is_the_same_nodes() -> None:
+    """None is made again, nor its meta found again; and the order of the nodes is found once."""
+    builder = Builder()
+    x, y = (builder.input(TensorMeta((3, 4), np.dtype("f8"))) for _ in range(2))
+    graph = builder.finish([builder.apply("sin", builder.apply("multiply", x, y))])
+    simpler = simplify(graph)
+    assert simpler.nodes == graph.nodes
+    assert simpler.with_(name="another").nodes is simpler.nodes

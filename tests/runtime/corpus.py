@@ -107,7 +107,7 @@ def write_units(folder: Folder, is_plain: bool) -> None:
         folder.write(PRELUDE + source)
         raise CompilerError("units are written to a folder, and not compiled")
 
-    Loader.load = only_keep  # type: ignore[method-assign]
+    Loader.load = Loader.loading = only_keep  # type: ignore[method-assign]
     folder.program = "runtime"
     folder.write(runtime_text())
     for tag in ("f4", "f8", "c8", "c16"):
