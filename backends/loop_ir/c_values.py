@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from npcompile.backends.loop_ir.c_text import CText, c
 from npcompile.backends.loop_ir.exits import Leaf
@@ -12,9 +13,18 @@ from npcompile.tensor_core.loop_ir.states import Literal
 from npcompile.tensor_core.loop_ir.types import FLOATING, Kind, List, Memref, Object, Scalar, Type, kind_in_words
 
 RANKS = range(1, 9)
+SCALARS = {kind: Scalar(kind) for kind in Kind}
 
 
 def c_type(kind: Type, line: int = 0) -> CText:
+    found = known_c_type(kind)
+    if found is None:
+        raise Unsupported(f"a value that is {kind_in_words(kind)}", line)
+    return found
+
+
+@lru_cache(None, typed=True)  # a type is a tuple, and equals one of another class
+def known_c_type(kind: Type) -> CText | None:
     match kind:
         case Scalar(element, 1) if element in C_TYPES:
             return c(C_TYPES[element])
@@ -26,13 +36,13 @@ def c_type(kind: Type, line: int = 0) -> CText:
             return c("struct npc_list*")
         case Object():  # the number of the argument that it is
             return c("npc_i64")
-    raise Unsupported(f"a value that is {kind_in_words(kind)}", line)
+    return None
 
 
 def element_type(kind: Type, line: int = 0) -> CText:
     """Of the elements of an array or list."""
     assert isinstance(kind, (List, Memref)), kind
-    return c_type(Scalar(kind.element), line)
+    return c_type(SCALARS[kind.element], line)
 
 
 def field_of(kind: Scalar) -> CText:

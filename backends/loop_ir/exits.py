@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.ops import ALL_ERRORS, FP_ERRORS, FrameState, Program, Return
-from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Slot, Tagged, TupleOf, Use, leaves
+from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Slot, Tagged, TupleOf, Use, leaves_of
 from npcompile.tensor_core.loop_ir.types import List, Memref, Object, Scalar, Type
 
 UNFIT, OTHERS, UNUSUAL = -1, -2, -3  # exits of programs that do nothing: for memory, what else is given, NumPy's state of errors
@@ -62,12 +62,15 @@ def side_exits(program: Program) -> Ways:
             case Return(value):
                 ways.of_return[id(op)] = len(ways.found)
                 ways.found.append(Way(None, [value], []))
+    known: dict[tuple[int, int], Leaf] = {}  # most ways hand over the same values
     for way in ways.found:
         word = 0
-        recipes = (*way.stack, *(slot.recipe for slot in way.locals))
-        for leaf in dict.fromkeys(leaf for recipe in recipes for leaf in leaves(recipe)):
-            way.leaves.append(Leaf(leaf, program.types[leaf], word))
-            word += words_of(program.types[leaf])
+        for number in dict.fromkeys(leaves_of([*way.stack, *(slot.recipe for slot in way.locals)])):
+            leaf = known.get((number, word))
+            if leaf is None:
+                leaf = known[number, word] = Leaf(number, program.types[number], word)
+            way.leaves.append(leaf)
+            word += words_of(leaf.kind)
     return ways
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 
 from npcompile.backends.loop_ir.c_text import CText, c, joined
 from npcompile.backends.loop_ir.c_values import c_type, element_type
@@ -10,22 +11,39 @@ from npcompile.backends.loop_ir.target import Ability, Target, Unsupported
 from npcompile.tensor_core.loop_ir.ops import Alloc, Append, Load, NewList, Program, Size, Store, View
 from npcompile.tensor_core.loop_ir.types import List, Memref, Scalar
 
+OF_LIST = "(({}*){}->data)[{}]"  # of its type, it, and the index
+
+
+@cache
+def element_template(rank: int, is_dense: bool) -> str:
+    """An element of an array, for its type, the array, and for each axis the index and the array: the last one not where dense.
+
+    >>> element_template(2, True), element_template(1, False)
+    ('(({}*){}.data)[({}) * {}.n[1] + {}]', '*({}*)({}.data + {} * {}.s[0])')
+    """
+    if not is_dense:
+        return f"*({{}}*)({{}}.data + {' + '.join(f'{{}} * {{}}.s[{axis}]' for axis in range(rank))})"
+    place = "{}"
+    for axis in range(1, rank):
+        place = f"({place}) * {{}}.n[{axis}] + {{}}"
+    return f"(({{}}*){{}}.data)[{place}]"
+
 
 @dataclass(slots=True)
 class MemoryStatements:
     program: Program
     target: Target
-    names: dict[int, CText] = field(init=False, default_factory=dict)
+    names: list[CText] = field(init=False)  # of the values
     lines: list[CText] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.names = [CText(f"v{value}") for value in range(len(self.program.types))]
 
     def line(self, template: str, *parts: CText | int) -> None:
         self.lines.append(c(template, *parts))
 
     def name(self, value: int) -> CText:
-        found = self.names.get(value)
-        if found is None:
-            found = self.names[value] = CText(f"v{value}")
-        return found
+        return self.names[value]
 
     def set(self, value: int, text: CText) -> None:
         self.line("  {} = {};", self.name(value), text)
@@ -41,32 +59,27 @@ class MemoryStatements:
                 field_text = "{} = {}->length" if isinstance(kind, List) else f"{{}} = {{}}.n[{axis}]"
                 self.line(f"  {field_text};", self.name(result), self.name(array))
             case Load(result, array, index):
-                self.set(result, self.element(array, index, result))
+                template, parts = self.element(array, index, result)
+                self.line(f"  {{}} = {template};", self.name(result), *parts)
             case Store(array, index, value):
-                self.line("  {} = {};", self.element(array, index, value), self.name(value))
+                template, parts = self.element(array, index, value)
+                self.line(f"  {template} = {{}};", *parts, self.name(value))
             case View():
                 self.view(op)
 
-    def element(self, array: int, index: list[int], value: int) -> CText:
-        """An element, or so many side by side as the value has lanes."""
-        vector = self.program.types[value]
+    def element(self, array: int, index: list[int], value: int) -> tuple[str, list[CText]]:
+        """An element, or so many side by side as the value has lanes: a template, and its parts."""
+        kind, vector, name = self.program.types[array], self.program.types[value], self.name(array)
+        assert isinstance(kind, (List, Memref)), kind
+        parts = [element_type(kind), name]
+        for i in index:
+            parts += (self.name(i), name)
+        if is_dense := isinstance(kind, List) or kind.contiguous:
+            parts.pop()
+        template = OF_LIST if isinstance(kind, List) else element_template(kind.rank, is_dense)
         if isinstance(vector, Scalar) and vector.lanes > 1:
-            return c("*({}_at*)&{}", c_type(vector), self.number_at(array, index))
-        return self.number_at(array, index)
-
-    def number_at(self, array: int, index: list[int]) -> CText:
-        kind, name = self.program.types[array], self.name(array)
-        if isinstance(kind, List):
-            return c("(({}*){}->data)[{}]", element_type(kind), name, self.name(index[0]))
-        assert isinstance(kind, Memref), kind
-        element = element_type(kind)
-        if kind.contiguous:
-            place = self.name(index[0])
-            for axis, i in enumerate(index[1:], 1):
-                place = c("({}) * {}.n[{}] + {}", place, name, axis, self.name(i))
-            return c("(({}*){}.data)[{}]", element, name, place)
-        offsets = [c("{} * {}.s[{}]", self.name(i), name, axis) for axis, i in enumerate(index)]
-        return c("*({}*)({}.data + {})", element, name, joined(" + ", offsets))
+            return f"*({{}}_at*)&{template}", [c_type(vector), *parts]
+        return template, parts
 
     def view(self, op: View) -> None:
         name, base = self.name(op.result), self.name(op.array)

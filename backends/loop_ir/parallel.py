@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npcompile.backends.loop_ir.c_text import CText, c
-from npcompile.tensor_core.loop_ir.forms import inner, results, uses, walk
+from npcompile.tensor_core.loop_ir.forms import defined, inner, results, uses, walk
 from npcompile.tensor_core.loop_ir.ops import For, Poll
 
 
@@ -15,8 +15,9 @@ def defined_in(op: For) -> list[int]:
 
 
 def read_from_outside(op: For) -> list[int]:
-    own = set(defined_in(op))
-    return [value for value in dict.fromkeys(value for each in walk(op.body) for value in uses(each)) if value not in own]
+    inside = walk(op.body)
+    own = defined(inside) | {op.index}
+    return [value for value in dict.fromkeys(value for each in inside for value in uses(each)) if value not in own]
 
 
 def function_head(number: int, given: list[tuple[CText, CText]]) -> Iterator[CText]:

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from npcompile.tensor_core.loop_ir.forms import INNER, REGIONS, RESULTS, regions, uses, walk
+from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, defined, regions, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Call,
     Cfg,
@@ -55,15 +55,6 @@ def needed_results(program: Program) -> Needed:
     return found
 
 
-def defined_in(ops: list[Op]) -> set[int]:
-    found: set[int] = set()
-    for op in ops:
-        found.update(RESULTS[type(op)](op))
-        if type(op) in REGIONS:
-            found.update(INNER[type(op)](op))
-    return found
-
-
 class Stores:
     """The stores of a loop's body, or of the program outside loops: which are surely not overwritten before a look."""
 
@@ -72,7 +63,7 @@ class Stores:
     def __init__(self, body: Region, loop: For | None):
         ops = walk(body)
         self.counts = Counter(op.array for op in ops if type(op) is Store)
-        self.inside = None if loop is None else defined_in(ops) | {loop.index}
+        self.inside = None if loop is None else defined(ops) | {loop.index}
 
     def stays(self, op: Store) -> bool:
         return self.counts[op.array] == 1 and (self.inside is None or not self.inside.isdisjoint(op.index))

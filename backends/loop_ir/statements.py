@@ -104,6 +104,7 @@ class Statements(MemoryStatements):
     speculates: int = 0
     is_parallel: bool = False  # are the iterations of such a loop being printed?
     ops: list[Op] = field(default_factory=list)  # all of them
+    handed: dict[int, list[CText]] = field(default_factory=dict)  # by the id of a leaf, which several ways out have
     reports: bool = True  # are flags looked at after this?
     needed: Needed = field(init=False)  # where `reports`
     last_look: Op | None = None  # at flags, in the outermost region: what is after it is not reported
@@ -152,15 +153,17 @@ class Statements(MemoryStatements):
         for kind, names in of.items():
             self.line("  {} {};", c_type(kind), joined(", *" if isinstance(kind, List) else ", ", names))
         own = set(values)
-        kept = [op for op in self.ops if isinstance(op, (Alloc, Room, Scratch)) and op.result in own]
+        kept = [op for op in self.ops if type(op) in (Alloc, Room, Scratch) and op.result in own]  # type: ignore[attr-defined]
         self.lines += memory_of(kept, self.program.types)
 
     def values(self) -> list[int]:
         found = [param.value for param in self.program.params]
         for op in self.ops:
-            found += [*RESULTS[type(op)](op), *(inner(op) if type(op) in REGIONS else ())]
-            if isinstance(op, Cfg):
-                found += [arg for block in op.blocks for arg in block.args]
+            found += RESULTS[type(op)](op)
+            if type(op) in REGIONS:
+                found += inner(op)
+                if isinstance(op, Cfg):
+                    found += [arg for block in op.blocks for arg in block.args]
         return list(dict.fromkeys(found))
 
     def params(self) -> None:
@@ -172,7 +175,10 @@ class Statements(MemoryStatements):
 
     def leave(self, number: int) -> None:
         for leaf in self.ways.found[number].leaves:
-            self.lines += handed_over(leaf, self.name(leaf.value))
+            lines = self.handed.get(id(leaf))
+            if lines is None:
+                lines = self.handed[id(leaf)] = list(handed_over(leaf, self.name(leaf.value)))
+            self.lines += lines
         self.line("  NPC_LEAVE({});", number)
 
     def moved(self, values: list[int], into: list[int]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from npcompile.tensor_core.loop_ir.affine import Affine, Ranges
 from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.emit import Emitter
-from npcompile.tensor_core.loop_ir.forms import inner, results, substitute_all, walk
+from npcompile.tensor_core.loop_ir.forms import defined, substitute_all, walk
 from npcompile.tensor_core.loop_ir.ops import Check, For, If, Op, Program, Region, Yield
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.value_ranges import ValueRanges
@@ -71,11 +71,7 @@ class Hoisting(ValueRanges):
 
 def invariant_conditions(op: For, inside: list[Op]) -> set[int]:
     """What the Checks of a loop, whose body has these ops, ask that does not change in it."""
-    asked = {each.condition for each in inside if type(each) is Check}
-    asked.difference_update(op.args)
-    for each in inside:
-        asked.difference_update(results(each), inner(each))
-    return asked
+    return {each.condition for each in inside if type(each) is Check}.difference(op.args, defined(inside))
 
 
 def sum_of(made: Emitter, form: Affine) -> int:

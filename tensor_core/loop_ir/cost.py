@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from npcompile.tensor_core.loop_ir.emit import Emitter
-from npcompile.tensor_core.loop_ir.forms import regions
+from npcompile.tensor_core.loop_ir.forms import REGIONS, regions
 from npcompile.tensor_core.loop_ir.ops import Call, For, Let, Load, Op, Region, Store, While
 from npcompile.tensor_core.loop_ir.rows import ROWS, Rule
 
@@ -12,21 +14,20 @@ MEMORY, ARITHMETIC, DIVISION, FUNCTION, ROUTINE = 2, 1, 6, 40, 200
 ITERATIONS = 16  # that a loop is thought to take where nobody can say before it
 MOST = 1 << 28  # where counting stops: products of two such numbers, and a few of these, are words
 DIVISIONS = {"divide", "sqrt", "floor_divide", "remainder"}
+COSTS: dict[type[Op], int] = {Load: MEMORY, Store: MEMORY, Call: ROUTINE}
 SIMPLE = {"maximum", "minimum", "sign", "floor", "ceil", "trunc", "rint", "zero_or_divide"}
 
 
 def own_cost(op: Op) -> int:
     """Of one op, without what its regions hold."""
-    match op:
-        case Load() | Store():
-            return MEMORY
-        case Call():
-            return ROUTINE
-        case Let(_, name):
-            if name in DIVISIONS:
-                return DIVISION
-            return FUNCTION if ROWS[name].rule is Rule.FLOATING and name not in SIMPLE else ARITHMETIC
-    return 0
+    return cost_of_row(op.op) if type(op) is Let else COSTS.get(type(op), 0)
+
+
+@cache
+def cost_of_row(name: str) -> int:
+    if name in DIVISIONS:
+        return DIVISION
+    return FUNCTION if ROWS[name].rule is Rule.FLOATING and name not in SIMPLE else ARITHMETIC
 
 
 def cost_of(made: Emitter, region: Region, known: set[int]) -> int:
@@ -62,7 +63,9 @@ def fixed_cost(region: Region, known: set[int]) -> int:
     """What is known of a region's cost when it is compiled."""
     total = 0
     for op in region:
-        if not is_counted(op, known):
+        if type(op) not in REGIONS:
+            total += own_cost(op)
+        elif not is_counted(op, known):
             times = ITERATIONS if isinstance(op, For | While) else 1
             total += own_cost(op) + times * sum(fixed_cost(part, known) for part in regions(op))
     return min(total, MOST >> 8)
@@ -74,7 +77,7 @@ def counted_loops(region: Region, known: set[int], times: int = 0) -> list[tuple
     for op in region:
         if isinstance(op, For) and is_counted(op, known):
             found.append((op, times))
-        else:
+        elif type(op) in REGIONS:
             for part in regions(op):
                 found += counted_loops(part, known, times + isinstance(op, For | While))
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from npcompile.tensor_core.loop_ir.affine import Affine, Ranges
-from npcompile.tensor_core.loop_ir.forms import inner, results, walk
+from npcompile.tensor_core.loop_ir.forms import defined, walk
 from npcompile.tensor_core.loop_ir.ops import Alloc, Constant, For, Let, Load, Program, Room, Scratch, Store
 from npcompile.tensor_core.loop_ir.report import Declined
 from npcompile.tensor_core.loop_ir.types import INT, List
@@ -74,8 +74,8 @@ def pairs_apart(loop: For, program: Program, places: Ranges, fresh: Fresh, own: 
     Raises Declined where one does, whatever the arrays are.
     """
     ops = walk(loop.body)
-    accesses = [op for op in ops if isinstance(op, Load | Store) and op.array not in own]
-    inside = {value for op in ops for value in (*results(op), *inner(op))}  # without the loop's own index
+    accesses = [op for op in ops if (type(op) is Load or type(op) is Store) and op.array not in own]
+    inside = defined(ops)  # without the loop's own index
     if any(op.array in inside for op in accesses):
         raise Declined("an array that is another one from iteration to iteration")
     touched: dict[int, dict[tuple[int, ...], None]] = {}  # array -> the indices there

@@ -5,7 +5,7 @@ They are made as text, once, as dataclasses make constructors: a loop over the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
@@ -155,6 +155,17 @@ def results(op: Op) -> list[int]:
 def inner(op: Op) -> list[int]:
     """The values that the op defines inside its region. Of a Cfg, see its blocks."""
     return INNER[type(op)](op)
+
+
+def defined(ops: Iterable[Op]) -> set[int]:
+    """The values that ops define, those for their regions included."""
+    found: set[int] = set()
+    for op in ops:
+        kind = type(op)
+        found.update(RESULTS[kind](op))
+        if kind in REGIONS:
+            found.update(INNER[kind](op))
+    return found
 
 
 def regions(op: Op) -> list[Region]:

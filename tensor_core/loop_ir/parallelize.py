@@ -17,8 +17,7 @@ from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.dependence import Fresh, along, fresh_of, pairs_apart, places_of
 from npcompile.tensor_core.loop_ir.emit import Emitter
 from npcompile.tensor_core.loop_ir.exactness import SPECULATED, write_only
-from npcompile.tensor_core.loop_ir.forms import all_regions, inner, regions, results, walk
-from npcompile.tensor_core.loop_ir.fp_status import strip
+from npcompile.tensor_core.loop_ir.forms import COPY, defined, inner, regions, results, walk
 from npcompile.tensor_core.loop_ir.kept import Kept, Slice
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
@@ -50,6 +49,8 @@ from npcompile.tensor_core.loop_ir.slices import definers_of, outside_loops, sli
 from npcompile.tensor_core.loop_ir.speculation import errors_of
 from npcompile.tensor_core.loop_ir.types import BOOL, INT
 
+RUN_ON_THREADS = frozenset((*SPECULATED, FrameState, FpCheck, Check))
+WATCHING = frozenset((FrameState, FpCheck, Poll))
 WORTH = 40_000 * cost.NANOSECOND  # from which a loop runs on threads
 GRAIN = 10_000 * cost.NANOSECOND  # that a thread takes at once
 KEEPING = 10 * cost.NANOSECOND  # what it must cost to compute a number for which an old one is kept
@@ -109,7 +110,7 @@ class Parallelizing:
         inside = walk(op.body)
         own = {each.label for each in inside if isinstance(each, Scope | While)}
         for each in inside:
-            if not isinstance(each, (*SPECULATED, FrameState, FpCheck, Check)):
+            if type(each) not in RUN_ON_THREADS:
                 raise Declined(f"{type(each).__name__} in the loop")
             if isinstance(each, Break | Again) and each.target not in own:
                 raise Declined("a way out of the loop")
@@ -120,8 +121,8 @@ class Parallelizing:
     def slices(self, op: For, inside: list[Op]) -> list[Slice]:
         """Where an iteration stores: at one index along an axis, in all of the other axes."""
         definers = definers_of(outside_loops(op.body))
-        own = {value for each in inside for value in (*results(each), *inner(each))}
-        found: dict[tuple[int, int, str], Slice] = {}
+        own = defined(inside)
+        found: dict[tuple[object, ...], Slice] = {}
         for each in inside:
             if type(each) is not Store or each.array in self.only_written:
                 continue
@@ -130,7 +131,7 @@ class Parallelizing:
                 raise Declined("a store whose place is not known before")
             form = self.places.form(each.index[axis])
             needs = slice_of(definers, [each.index[axis]], op.args)
-            found[each.array, axis, str(sorted(form.factors.items())) + str(form.constant)] = Slice(
+            found[each.array, axis, form.constant, *sorted(form.factors.items())] = Slice(
                 each.array, axis, each.index[axis], needs
             )
         return list(found.values())
@@ -148,6 +149,15 @@ class Parallel:
     errors: int
     apart: list[tuple[int, int]]  # arrays that may not share memory
     slices: list[Slice]
+
+
+class Unwatched(Cloner):
+    """Copies without looks at flags and for signals, whose Checks give up."""
+
+    def region(self, region: Region) -> Region:
+        kept = [op for op in region if type(op) not in WATCHING]
+        guards = (Guard(op.condition, op.at) if type(op) is Check else op for op in kept)
+        return [COPY[type(op)](op, self) for op in guards]
 
 
 @dataclass(slots=True)
@@ -236,12 +246,9 @@ class Emitting:
         body.emit(Poll(state, op.at))
         low, high = kept.bounds(body, number, size)
         kept.keep(body, number, low, high)
-        fast = Cloner(program, program).op(op)
+        fast = Unwatched(program, program).op(op)
         assert isinstance(fast, For), fast
         fast.start, fast.stop = low, high
-        strip(fast.body, state)
-        for region in all_regions(fast.body):
-            region[:] = [Guard(x.condition, x.at) if type(x) is Check else x for x in region if type(x) is not Poll]
         drop_unused(program, [fast])
         body.emit(fast)
         body.emit(Yield([], op.at))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from npcompile.tensor_core.loop_ir.flow import Flow, flow_of
-from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, SUBSTITUTE, USES, regions, substitute_final, walk
+from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, SUBSTITUTE, USES, substitute_final, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Alloc,
     Branch,
@@ -94,7 +94,11 @@ def only_value(arg: int, given: list[int], new: dict[int, int]) -> int:
 def drop_unused_arguments(cfg: Cfg, flow: Flow) -> None:
     """Arguments that only go from block to block."""
     needed: set[int] = set()
-    pending = [value for block in cfg.blocks for op in walk(block.ops) for value in read_for_itself(op)]
+    pending: list[int] = []
+    for block in cfg.blocks:
+        for op in walk(block.ops):
+            if type(op) is not Jump:  # which hands them to a block
+                pending += [op.condition] if type(op) is Branch else USES[type(op)](op)
     passed: dict[int, list[int]] = {}
     for label in flow.order:
         for k, arg in enumerate(flow.blocks[label].args):
@@ -111,13 +115,6 @@ def drop_unused_arguments(cfg: Cfg, flow: Flow) -> None:
                 del args[k]
                 for edge in flow.edges_to[label]:
                     del edge.args[k]
-
-
-def read_for_itself(op: Op) -> list[int]:
-    """The values that an op reads for more than to hand them to a block."""
-    if type(op) is Jump:
-        return []
-    return [op.condition] if type(op) is Branch else USES[type(op)](op)
 
 
 def thread_jumps(cfg: Cfg, flow: Flow) -> Flow | None:
@@ -181,14 +178,15 @@ class Numbering:
         kept: Region = []
         new = self.new
         for op in ops:
+            kind = type(op)
             if new:
-                SUBSTITUTE[type(op)](op, new)
-            for part in regions(op):
-                self.block(part, dict(known))
-            if type(op) not in FOLDED:
+                SUBSTITUTE[kind](op, new)
+            if kind not in FOLDED:
+                for part in REGIONS[kind](op) if kind in REGIONS else ():
+                    self.block(part, dict(known))
                 kept.append(op)
                 continue
-            (result,), found = RESULTS[type(op)](op), self.folded(op)
+            (result,), found = RESULTS[kind](op), self.folded(op)
             if found is None and (key := self.key(op)) is not None:
                 found = known.setdefault(key, result)
             if found is None or found == result:

@@ -34,7 +34,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
-from npcompile.tensor_core.loop_ir.types import INT, MOST_ELEMENTS, Memref
+from npcompile.tensor_core.loop_ir.types import B1, BOOL, INT, MOST_ELEMENTS, Memref
 
 
 def value_ranges(program: Program) -> int:
@@ -124,9 +124,10 @@ class ValueRanges:
             return
         match op:
             case Let(result):
-                if self.program.types[result] == INT:
+                kind = self.program.types[result]
+                if kind == INT:
                     self.integer(op)
-                else:
+                elif kind in (BOOL, B1):
                     self.truth(op)
             case Constant(result, value):
                 if type(value) is int:
