@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npcompile.backends.registry import CompiledGraph
 from npcompile.backends.transfers import Transfer, recorded
-from npcompile.compiler import all_compiled, compile, compiled_function
+from npcompile.compiler import all_compiled, compile, compiled_function, compiled_with
 from npcompile.explanation import Explanation
 from npcompile.switch import compiling
 from npcompile.tensor_core.exactness import rounded_otherwise
@@ -41,8 +41,7 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
     """
     known = compiled_function(innermost(function))
     asked = None if known is None else known.options
-    options = {} if asked is None else {"backend": asked.backend, "dynamic": asked.dynamic, "accuracy": asked.accuracy}
-    fresh = compile(function, **options)
+    fresh = compile(function) if asked is None else compiled_with(replace(asked, fullgraph=False, falls_back=False), function)
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
         try:

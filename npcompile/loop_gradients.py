@@ -32,12 +32,13 @@ from npcompile.tensor_core.loop_ir.no_derivative import NoDerivative
 from npcompile.tensor_core.loop_ir.ops import Policy, Program, Return
 from npcompile.tensor_core.loop_ir.pipeline import Ran, differentiable, run_passes
 from npcompile.tensor_core.loop_ir.states import Tagged, TupleOf, Use
-from npcompile.tensor_core.loop_ir.types import F32, F64, FLOAT, Memref, Type, type_of
+from npcompile.tensor_core.loop_ir.types import F32, F64, FLOAT, Memref, Object, Type, type_of
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.control_calls import names_loop, reached
 from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
+from npcompile.tracer.loop_ir.arguments import held_by, is_named
 from npcompile.tracer.loop_ir.front_end import Traced, trace
 from npcompile.tracer.loop_ir.sources import Same, Source
 from npcompile.tracer.profitability import why_better_as_graph
@@ -45,7 +46,7 @@ from npcompile.tracer.profitability import why_better_as_graph
 MOST_LEAVES = 64  # of arguments that are trees
 PLAIN = frozenset((np.ndarray, np.float64, np.float32, np.int64, np.bool_, float, int, bool))  # arguments that are no trees
 MOST_ABORTS = 16  # one after another, before a program is not tried any more
-Key: TypeAlias = "tuple[CodeType, tuple[Type | type | trees.TreeDef | None, ...]]"
+Key: TypeAlias = "tuple[CodeType, tuple[Type | type | CodeType | trees.TreeDef | None, ...]]"
 
 
 @dataclass(slots=True)
@@ -61,11 +62,20 @@ class Version:
     seconds: dict[str, float]
     form: trees.TreeDef | None  # of arguments that are trees
     gives_pythons: bool = False  # is what is differentiated a number of Python's, where the program gives NumPy's?
+    functions: dict[int, Any] = field(default_factory=dict)  # those among the leaves, by number: they are no arguments of it
     rounded: frozenset[int] = frozenset()  # which of its results are float32: the program computes gradients in float64
     aborts: int = 0  # since it last had a result
 
     def holds(self, function: FunctionType) -> bool:
         return function.__code__ is self.key[0] and all(guard.holds() for guard in self.guards)
+
+    def numbers_of(self, leaves: Sequence[Any]) -> Sequence[Any] | None:
+        """The leaves that are arguments of it. None where functions among them are others."""
+        if not self.functions:
+            return leaves
+        if not all(is_same_function(leaves[k], known) for k, known in self.functions.items()):
+            return None
+        return [x for k, x in enumerate(leaves) if k not in self.functions]
 
     def __call__(self, args: Sequence[Any], tangents: Sequence[Any] = ()) -> Any:
         if self.inputs or tangents:
@@ -109,7 +119,9 @@ class LoopGradients:
     ) -> tuple[Any, ...] | None:
         """The same, with a gradient for each leaf."""
         for version in self.versions:
-            if version.form == form and version.holds(function) and (found := version(leaves, tangents)) is not False:
+            if version.form != form or not version.holds(function) or (given := version.numbers_of(leaves)) is None:
+                continue
+            if (found := version(given, tangents)) is not False:
                 return self.ended(version, found)
         return self.of_new(function, args, leaves, form, tangents)
 
@@ -123,7 +135,8 @@ class LoopGradients:
     ) -> tuple[Any, ...] | None:
         """The same by a program that is made for these arguments."""
         made = self.new(function, args, leaves, form)
-        if made is None or (found := made(leaves, tangents)) is False:
+        given = None if made is None else made.numbers_of(leaves)
+        if made is None or given is None or (found := made(given, tangents)) is False:
             return None
         return self.ended(made, found)
 
@@ -150,7 +163,7 @@ class LoopGradients:
         self, function: FunctionType, args: Sequence[Any], leaves: Sequence[Any], form: trees.TreeDef | None
     ) -> Version | None:
         """A program for arguments that none is for. None where there is none, or the program that there is refused them."""
-        key = (function.__code__, (form, *(type_of(x) or type(x) for x in leaves)))
+        key = (function.__code__, (form, *(type_of(x) or getattr(x, "__code__", type(x)) for x in leaves)))
         if key in self.reasons or not may_compile():
             return None
         with self.lock:
@@ -185,11 +198,20 @@ class LoopGradients:
         assert form is None or isinstance(form, trees.TreeDef)
         if len(leaves) > MOST_LEAVES:
             raise Unsupported("many arguments")
+        if any(isinstance(type_of(x), Object) for x in leaves):
+            raise Unsupported("an argument that is no number or array")
         orders = [places_of(numbers, form, len(args)) for numbers in (self.asked.numbers, self.asked.moved or ())]
         numbers = {n for order in orders for n in order}
+        functions = functions_among(leaves)
+        if not numbers.isdisjoint(functions):
+            raise Unsupported("a gradient with respect to what is not floating-point")
         # What a derivative is taken of is NumPy's: so are the results of eager Tensors.
         given: Any = [np.float64(x) if k in numbers and type(x) is float else x for k, x in enumerate(leaves)]
         given = given if form is None else form.unflatten(given)
+        leaves, orders = (
+            [x for k, x in enumerate(leaves) if k not in functions],
+            [[n - sum(k < n for k in functions) for n in order] for order in orders],
+        )
         began, gives_pythons = time.perf_counter(), False
         try:
             made = differentiated(function, given, self.asked, orders, merges=False)
@@ -225,8 +247,25 @@ class LoopGradients:
             seconds,
             form,
             gives_pythons,
+            functions,
             frozenset(rounded),
         )
+
+
+def functions_among(leaves: Sequence[Any]) -> dict[int, Any]:
+    """The functions among the leaves of arguments, by number. Raises Unsupported for those that hold values."""
+    found = {k: x for k, x in enumerate(leaves) if isinstance(x, FunctionType) or is_named(x)}
+    if any(isinstance(x, FunctionType) and not is_named(x) and any(held_by(x)) for x in found.values()):
+        raise Unsupported("an argument that is a function with variables of functions around, or defaults")
+    return found
+
+
+def is_same_function(x: Any, known: Any) -> bool:
+    """Is it that function, or one that is made anew of the same code?"""
+    if x is known or not isinstance(x, FunctionType) or not isinstance(known, FunctionType):
+        return x is known
+    is_alike = x.__code__ == known.__code__ and x.__globals__ is known.__globals__
+    return is_alike and not (x.__closure__ or x.__defaults__ or x.__kwdefaults__)
 
 
 def places_of(argnums: Sequence[int], form: trees.TreeDef | None, count: int) -> list[int]:

@@ -92,7 +92,7 @@ class CompiledFunction:
     arms: Arms = field(default_factory=Arms)  # of branches with effects
     aborting: dict[Any, int] = field(default_factory=dict)  # types of arguments -> programs that abort, made for them
     declined: dict[Pass, None] = field(default_factory=dict)  # why there is no program that aborts
-    refusals: Refusals = field(default_factory=Refusals)  # of native programs at headers of loops; below 0: of a device
+    refusals: Refusals = field(default_factory=Refusals)  # of native programs; below 0: of others: of a device, or that abort
     hops: int = 0  # from Point to Point, up to those after which loops are looked at
     calls: int = 0  # that went from Point to Point to their end
     filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them

@@ -41,17 +41,34 @@ def native_function(
     """
     if function.options.fullgraph:
         return None if isinstance(outcome, Return) else without_python(function, point, state)
-    is_refused = function.refusals.are_enough(point.layout.index, state)
-    if not point.is_start or function.code.co_cellvars and not comprehends(function) or is_refused:
+    if not point.is_start:
         return None
     made, assumed = frame.capture.builder.made, frame.capture.assumed
     branches = decisions.short_loops and (assumed or any(node.op == "cond" for node in made))
     finds_sizes = bool(frame.capture.builder.env.measured) and not function.facts.loop_headers and function.are_native_asked
     if isinstance(outcome, Return) and (not (branches or finds_sizes) or loops.has_gradients(frame)):
         return None
-    if not has_native_loops(function, state) and not (finds_sizes or comprehends(function)):
+    native = None
+    if may_be_whole(function, point, state) and (has_native_loops(function, state) or finds_sizes or comprehends(function)):
+        native = loops_at(function, point, state, frozenset(decisions.short_loops))
+    return native if native is not None or isinstance(outcome, Return) else left_by_others(function, point, state)
+
+
+def may_be_whole(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> bool:
+    """May all of the function be a native program that Python goes on after?"""
+    has_cells = function.code.co_cellvars and not comprehends(function)
+    return not has_cells and not function.refusals.are_enough(point.layout.index, state)
+
+
+def left_by_others(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
+    """A program that aborts, of loops with what no other compiler has a form for."""
+    refused = -1 - point.layout.index  # they are counted apart
+    if not function.facts.loop_headers or not function.are_native_asked or function.refusals.are_enough(refused, state):
         return None
-    return loops_at(function, point, state, frozenset(decisions.short_loops))
+    made = without_python(function, point, state, is_left=True)
+    if made is None:
+        function.refusals.add(refused, state)
+    return made
 
 
 def has_native_loops(function: Compiled[Point], state: tuple[Any, ...]) -> bool:
@@ -90,13 +107,13 @@ def control_loops(function: Compiled[Point], point: Point, state: tuple[Any, ...
     return without_python(function, point, state) if point.is_start and calls_loops(function.python) else None
 
 
-def without_python(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
+def without_python(function: Compiled[Point], point: Point, state: tuple[Any, ...], is_left: bool = False) -> Variant | None:
     """A variant that runs a whole function as one program which aborts where it would need Python."""
     if not point.is_start or are_any_on_device(state):
         return None
     from npcompile.tracer.loop_ir.aborting import aborting_function  # here: functions without loops need nothing of it
 
-    return aborting_function(function, point, state)
+    return aborting_function(function, point, state, is_left)
 
 
 def loops_of_device(function: Compiled[Point], point: Point, state: tuple[Any, ...], of_elements: bool = False) -> Variant | None:

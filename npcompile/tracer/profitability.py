@@ -26,6 +26,7 @@ from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import uncounted
+from npcompile.tracer.control_calls import calls_loops
 from npcompile.tracer.entry import Current, overheads
 from npcompile.tracer.parts import FEW, Parts, kind_of, parts_of, shares
 from npcompile.tracer.restarts import Break
@@ -382,7 +383,7 @@ class Trial:
             with Stopwatch(function) as watch:
                 result, took = self.timed(function.dispatch, state)
             if took < math.inf and watch.is_alone:
-                is_sure = aborts(function) or took > SURE and not function.breaks
+                is_sure = calls_in_python(function) or took > SURE and not function.breaks
                 most = max(MOST_TO_ASK, compiling_seconds(function) / 2, took)
                 times.may_ask = not is_sure and PER_NATIVE * watch.seconds < most
                 times.compiled.append(took + overheads()[0])
@@ -459,3 +460,8 @@ def calls_between(seconds: float) -> int:
 
 def in_words(seconds: float) -> str:
     return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.1f} ms"
+
+
+def calls_in_python(function: Any) -> bool:
+    """Is it a program of npc.fori_loop and its like, which call functions in Python where there is none?"""
+    return aborts(function) and calls_loops(function.python)

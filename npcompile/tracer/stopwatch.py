@@ -24,7 +24,7 @@ def functions_of(function: Any, seen: set[int] | None = None) -> Iterator[Any]:
 
 
 def aborts(function: Any) -> bool:
-    """Is it a program that aborts, of npc.fori_loop and its like, which call functions in Python?"""
+    """Is it a program that aborts?"""
     return any(variant.aborts for point in [*function.points.values()] for variant in point.variants)
 
 

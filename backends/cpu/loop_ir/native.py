@@ -22,7 +22,7 @@ from npcompile.backends.loop_ir.statements import print_function
 from npcompile.backends.loop_ir.target import C_TYPES, Unsupported
 from npcompile.tensor_core.loop_ir.ops import Program
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, TupleOf, Use
-from npcompile.tensor_core.loop_ir.types import DTYPES, MOST_ELEMENTS, Kind, Memref, Scalar, kind_in_words
+from npcompile.tensor_core.loop_ir.types import DTYPES, MOST_ELEMENTS, Kind, Memref, Object, Scalar, kind_in_words
 
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # of NumPy's flags
 DTYPE_OF = {kind: number for number, kind in enumerate(KINDS)}  # in npc_dtypes
@@ -130,6 +130,8 @@ class Entry:
                     take = c(f"rt->take_{TAKEN.get(kind, 'scalar')}(args[{{}}], {{}}&number_{{}})", k, dtype, k)
                     yield c("  if ({}) return rt->from_bool(0);", take)
                     yield c("  in[{}].{} = number_{};", word, field_of(each.kind), k)
+                case Object():
+                    pass
                 case _:
                     raise Unsupported(f"an argument that is {kind_in_words(each.kind)}", 0)
             word += words_of(self.program.types[param.value])

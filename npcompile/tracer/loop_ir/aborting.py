@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from npcompile.backends.registry import CompiledGraph
 from npcompile.devices import has_loops, loop_gradients, runs_on_host_alone
 from npcompile.logs import log
 from npcompile.settings import config
-from npcompile.tensor_core.guards import Guard, Is, Keys, Length, OfType
+from npcompile.tensor_core.guards import All, Equals, Guard, Is, Keys, Length, OfType
 from npcompile.tensor_core.loop_ir.activity import written_params
 from npcompile.tensor_core.loop_ir.buffers import use_buffers
 from npcompile.tensor_core.loop_ir.forms import uses, walk
@@ -33,11 +34,13 @@ from npcompile.tensor_core.loop_ir.states import TupleOf
 from npcompile.tensor_core.loop_ir.types import Memref, Type
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
 from npcompile.tensor_core.source import NONE, Literal, Name, Source
+from npcompile.tracer.assumptions import of_function
+from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import conditions
 from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
-from npcompile.tracer.loop_ir.arguments import typed
+from npcompile.tracer.loop_ir.arguments import container_type, held_by, is_named, is_sequence, typed
 from npcompile.tracer.loop_ir.asking import expression_of, guards_of_name, guards_of_type
 from npcompile.tracer.loop_ir.family import are_shared
 from npcompile.tracer.loop_ir.front_end import Traced, trace
@@ -52,8 +55,11 @@ MOST_PROGRAMS = 3  # for arguments of the same types, as what names stand for ch
 Key = tuple[Type, ...]
 
 
-def aborting_function(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
-    """A variant of the Point at the start of a CompiledFunction. None where the loop IR has not all of the function."""
+def aborting_function(function: Compiled[Point], point: Point, state: tuple[Any, ...], is_left: bool = False) -> Variant | None:
+    """A variant of the Point at the start of a CompiledFunction. None where the loop IR has not all of the function.
+
+    `is_left`: only of loops that no other compiler has, as far as is known, and in which no exception is handled.
+    """
     options, began = function.options, time.perf_counter()
     if not point.is_start or point.place is not None or options.falls_back or options.has_own_backend:
         return None
@@ -61,11 +67,12 @@ def aborting_function(function: Compiled[Point], point: Point, state: tuple[Any,
     if not is_free or function.accuracy == "bitwise":
         return None
     try:
-        return Aborting.of(function, point, state).variant(began)
+        return Aborting.of(function, point, state, is_left).variant(began)
     except (Unsupported, target.Unsupported) as reason:
         why = str(reason)
         log("loops", lambda: f"{function.code.co_qualname}: no program that aborts: {why}")
-        function.declined[Pass(WITHOUT_PYTHON, f"the function at {point.location}", why)] = None
+        if not is_left:
+            function.declined[Pass(WITHOUT_PYTHON, f"the function at {point.location}", why)] = None
     except NotYet:  # the compiler is asked beside the program
         raise
     except Exception as error:
@@ -88,14 +95,16 @@ class Aborting:
     key: Key
 
     @classmethod
-    def of(cls, function: Compiled[Point], point: Point, state: Sequence[Any]) -> Aborting:
+    def of(cls, function: Compiled[Point], point: Point, state: Sequence[Any], is_left: bool) -> Aborting:
         """Raises Unsupported."""
-        if len(point.parameters) != function.code.co_argcount:
-            raise Unsupported("other parameters than positional ones")
-        traced = trace(function.python, state, Policy.ABORT, is_exact=True)
+        if is_left and handles_exceptions(function.facts):
+            raise Unsupported("a handler of exceptions in or around a loop, which sees variables")
+        traced = trace(function.python, state, Policy.ABORT, is_exact=True, of_state=True)
+        if is_left and not traced.has_new_forms:
+            raise Unsupported("loops that others may have")
         taken = [part for name, x in zip(point.parameters, state) for part in parts_of(function, Name(name), x)]
         leaves = [(source, x) for source, x, guard in taken if guard is None]
-        key = tuple(typed(x) for _, x in leaves)
+        key = tuple(type_of_param(x) for _, x in leaves)
         if not function.options.fullgraph and function.aborting.get(key, 0) >= MOST_PROGRAMS:
             raise Unsupported("names stand for other values in each call, or calls end where Python goes on")
         outside = [(expression_of(function, source), source.read()) for source in traced.inputs]
@@ -104,7 +113,7 @@ class Aborting:
             raise Unsupported(why)
         guards = [guard for _, _, guard in taken if guard is not None]
         guards += [guard for same in traced.guards for guard in guards_of_name(function, same)]
-        guards += [guard for source, x in (*leaves, *outside) for guard in guards_of_type(function, typed(x), source)]
+        guards += [guard for source, x in (*leaves, *outside) for guard in guards_of_type(function, type_of_param(x), source)]
         return cls(function, point, traced, given, [source for source, _ in (*leaves, *outside)], guards, key)
 
     def variant(self, began: float) -> Variant:
@@ -124,14 +133,23 @@ class Aborting:
         compile_loops = loop_gradients()
         assert compile_loops is not None
         seconds = {"capture": time.perf_counter() - began}
-        native = compile_loops(program, [Taken(typed(x), w) for x, w in zip(self.given, written, strict=True)], ())
+        native = compile_loops(program, [Taken(type_of_param(x), w) for x, w in zip(self.given, written, strict=True)], ())
         function.aborting[self.key] = function.aborting.get(self.key, 0) + 1
         left = Left(function, self.point, self.key, native.call)
         compiled = CompiledGraph(
             native.call, native.source, ("npc_run",), {"compile": native.seconds}, passes=(*self.loops(), *said_of(ran))
         )
         asked = conditions(self.guards, function.name_constant, function.namespace)
-        return Variant(tuple(self.guards), tuple(asked), tuple(self.lines(left)), None, compiled, None, seconds, aborts=True)
+        return Variant(
+            tuple(self.guards),
+            tuple(asked),
+            tuple(self.lines(left)),
+            None,
+            compiled,
+            None,
+            seconds,
+            aborts=True,
+        )
 
     def lines(self, left: Left) -> Iterator[str]:
         """The end of the Point's function. A call of the program gives a tuple of the result, or anything else if it was left."""
@@ -174,27 +192,54 @@ class Left:
         point.render()
 
 
+def handles_exceptions(facts: CodeFacts) -> bool:
+    """May an exception, that of a signal's handler for one, be seen in a loop, or right after it?"""
+    return any(facts.protected[index] for header in facts.loop_headers for index in loop_region(facts, header))
+
+
 def parts_of(function: Compiled[Point], source: Source, x: Any) -> Iterator[tuple[Source, Any, Guard | None]]:
-    """The leaves of an argument, in the order of `arguments.taken`, and with a guard each what is asked of containers."""
+    """What params are for of an argument, in the order of `arguments.taken`, and with a guard each what else is asked of it."""
     kind = trees.kind_of(x)
-    if x is None:
-        yield source, x, Is(source, NONE)
-        return
-    if kind is None:
+    if x is None or is_named(x):
+        yield source, x, Is(source, NONE if x is None else function.object_of(x))
+    elif type(x) is str:
+        yield source, x, All((OfType(source, function.object_of(str)), Equals(source, Literal(x))))
+    elif isinstance(x, FunctionType):
+        yield from parts_of_function(function, source, x)
+    elif kind is None:
         yield source, x, None
-        return
-    if kind.fixed(x):
-        raise Unsupported("an argument with static parts")
-    yield source, x, OfType(source, function.object_of(type(x)))
-    parts = kind.parts(x)
-    if type(x) in (tuple, list):
-        yield source, x, Length(source, "==", len(x))
-    elif type(x) is dict:
-        yield source, x, Keys(source, Literal([*parts]))
-    elif not is_dataclass(x):
-        raise Unsupported(f"an argument that is a {type(x).__name__}")
-    for key, part in parts.items():
-        yield from parts_of(function, source.attribute(key) if is_dataclass(x) else source.item(key), part)
+    else:
+        if kind.fixed(x):
+            raise Unsupported("an argument with static parts")
+        yield source, x, OfType(source, function.object_of(type(x)))
+        if is_sequence(x):
+            yield source, x, Length(source, "==", len(x))
+            yield source, x, None
+        elif type(x) is dict:
+            yield source, x, Keys(source, Literal([*kind.parts(x)]))
+        elif not is_dataclass(x):
+            raise Unsupported(f"an argument that is a {type(x).__name__}")
+        for k, (key, part) in enumerate(kind.parts(x).items()):
+            at = source.item(k) if is_sequence(x) else source.attribute(key) if is_dataclass(x) else source.item(key)
+            yield from parts_of(function, at, part)
+
+
+def parts_of_function(function: Compiled[Point], source: Source, x: FunctionType) -> Iterator[tuple[Source, Any, Guard | None]]:
+    """Of a function that is an argument: its code is asked, what it holds are params."""
+    for guard in of_function(source, x, function.object_of):
+        yield source, x, guard
+    defaults, held = held_by(x)
+    at = source.attribute("__defaults__")
+    yield source, x, Length(at, "==", len(defaults)) if defaults else Is(at, NONE)
+    yield source, x, Is(source.attribute("__kwdefaults__"), NONE)
+    for k, part in enumerate(defaults):
+        yield from parts_of(function, at.item(k), part)
+    for k, part in enumerate(held):
+        yield from parts_of(function, source.attribute("__closure__").item(k).attribute("cell_contents"), part)
+
+
+def type_of_param(x: Any) -> Type:
+    return container_type(x) if is_sequence(x) else typed(x)
 
 
 def require_sole_tuples(program: Program) -> None:

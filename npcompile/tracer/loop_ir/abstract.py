@@ -58,6 +58,8 @@ class Tuple:
 
     items: tuple[Abstract, ...]
     is_list: bool = False
+    names: tuple[str, ...] = ()  # of a named tuple
+    given: int | None = None  # the object itself, where an argument is it
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +157,15 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A function that the program makes, and calls while the frame that made it is there. Its own cells are empty."""
+    """A function that the program makes, and calls while the frame that made it is there; or one that is an argument.
+
+    Its own cells are empty, or what they hold is `held`.
+    """
 
     function: FunctionType
     cells: tuple[Cell, ...]
     defaults: tuple[Abstract, ...]
+    held: tuple[Abstract, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +231,13 @@ def leaves(x: Abstract) -> Iterator[int]:
     match x:
         case Value(value):
             yield value
-        case Tuple(items) | Record(_, items) | Rest(items) | Closure(_, _, items):
+        case Tuple(items) | Record(_, items) | Rest(items):
+            if isinstance(x, Tuple) and x.given is not None:
+                yield x.given
             for item in items:
+                yield from leaves(item)
+        case Closure(_, _, defaults, held):
+            for item in (*defaults, *held):
                 yield from leaves(item)
         case Slice(start, stop):
             for bound in (start, stop):
@@ -256,8 +267,9 @@ def rebuilt(x: Abstract, values: Iterator[int]) -> Abstract:
     match x:
         case Value():
             return Value(next(values))
-        case Tuple(items):
-            return Tuple(tuple(rebuilt(item, values) for item in items), x.is_list)
+        case Tuple(items, is_list, names, given):
+            given = None if given is None else next(values)
+            return Tuple(tuple(rebuilt(item, values) for item in items), is_list, names, given)
         case Record(keys, items):
             return Record(keys, tuple(rebuilt(item, values) for item in items), x.has_attributes)
         case Rest(items):
@@ -280,8 +292,9 @@ def rebuilt(x: Abstract, values: Iterator[int]) -> Abstract:
             return Iterating(rebuilt(over, values), next(values), next(values))
         case Method(receiver, name):
             return Method(rebuilt(receiver, values), name)  # type: ignore[arg-type]
-        case Closure(function, cells, defaults):
-            return Closure(function, cells, tuple(rebuilt(item, values) for item in defaults))
+        case Closure(function, cells, defaults, held):
+            before = tuple(rebuilt(item, values) for item in defaults)
+            return Closure(function, cells, before, tuple(rebuilt(item, values) for item in held))
     return x
 
 
@@ -293,7 +306,8 @@ def key_of(x: Abstract, types: list[Type]) -> Key:
         case Known(named):
             return ("known", named if isinstance(named, str | Mark) else id(named))
         case Tuple(items):
-            return ("list" if x.is_list else "tuple", *(key_of(item, types) for item in items))
+            kind = "list" if x.is_list else "tuple"
+            return (kind, x.given is not None, *x.names, *(key_of(item, types) for item in items))
         case Record(keys, items):
             return ("record", x.has_attributes, *keys, *(key_of(item, types) for item in items))
         case Rest(items):
@@ -314,8 +328,9 @@ def key_of(x: Abstract, types: list[Type]) -> Key:
             return ("method", name, key_of(receiver, types))
         case Cell(name, where):
             return ("cell", name, where if isinstance(where, int) else id(where))
-        case Closure(function, cells, defaults):
-            return ("closure", id(function.__code__), *(key_of(item, types) for item in (*cells, *defaults)))
+        case Closure(function, cells, defaults, held):
+            around = *cells, *defaults, *held
+            return ("closure", id(function.__code__), id(function.__globals__), *(key_of(item, types) for item in around))
         case NewErrorState(modes):
             return ("new error state", modes)
         case EnteredErrorState(modes):
@@ -331,7 +346,9 @@ def recipe_of(x: Abstract) -> Recipe:
             return Use(value)
         case Known(None):
             return Fixed(None)
-        case Tuple(items, is_list=False):
+        case Tuple(given=int() as given):
+            return Use(given)
+        case Tuple(items, is_list=False, names=()):
             return TupleOf(tuple(map(recipe_of, items)))
         case Iterating(Range(start, step, _), length, taken):
             return RangeIterator(start, step, length, taken)

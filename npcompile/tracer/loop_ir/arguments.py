@@ -1,16 +1,31 @@
-"""What a program is for: numbers and arrays are its params, and trees of these one param for each leaf."""
+"""What a program is for: numbers and arrays are its params; trees of these, and functions, one param for each leaf."""
 
 from __future__ import annotations
 
 from dataclasses import is_dataclass
+from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
+from typing import Any, Final
 
 import numpy as np
 
 from npcompile import trees
 from npcompile.tensor_core.loop_ir.ops import Param
-from npcompile.tensor_core.loop_ir.types import Type, type_of
-from npcompile.tracer.loop_ir.abstract import Abstract, Known, Record, Tuple, Unsupported, Value
+from npcompile.tensor_core.loop_ir.types import Object, Type, type_of
+from npcompile.tracer.entry import compiled_function
+from npcompile.tracer.loop_ir.abstract import Abstract, Closure, Known, Record, Tuple, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
+from npcompile.tracer.loop_ir.control import is_written
+from npcompile.tracer.loop_ir.inlining import is_users
+
+OF_TUPLES: Final = vars(tuple).keys() - {
+    "__new__",
+    "__repr__",
+    "__getnewargs__",
+    "__doc__",
+}  # what named tuples have as tuples do
+MOST_LEVELS: Final = 16  # of trees and functions inside each other
+MOST_PARTS: Final = 64  # of a tree
+EMPTY: Final = CellType()
 
 
 def typed(argument: object) -> Type:
@@ -21,21 +36,76 @@ def typed(argument: object) -> Type:
     return kind
 
 
-def taken(b: Builder, argument: object, name: str, slot: int | None) -> Abstract:
-    """An argument: a param. A tree of a program that aborts is one for each leaf, in the order of `trees.flatten`."""
+def param(b: Builder, kind: Type, name: str, slot: int | None) -> int:
+    value = b.new(kind, name)
+    b.program.params.append(Param(value, slot))
+    return value
+
+
+def taken(b: Builder, argument: Any, name: str, slot: int | None, level: int = 0) -> Abstract:
+    """An argument: a param. A tree of a program that aborts is one for each leaf, in the order of `trees.flatten`.
+
+    A function is one for each leaf of what it holds. Containers that are handed on have one of their own, before their leaves.
+    """
+    if level == MOST_LEVELS:
+        raise Unsupported("an argument that holds itself")
+    if b.aborts:
+        if argument is None or is_named(argument) or b.hands_on and type(argument) is str:
+            return Known(argument)
+        if isinstance(argument, FunctionType):
+            defaults, held = [
+                tuple(taken(b, x, f"{name}_{k}", None, level + 1) for k, x in enumerate(part)) for part in held_by(argument)
+            ]
+            return Closure(argument, (), defaults, held)
+        if trees.kind_of(argument) is not None:
+            return tree_taken(b, argument, name, slot, level)
+    kind = typed(argument)
+    if b.hands_on and isinstance(kind, Object):
+        raise Unsupported("an argument that is no number or array")
+    value = param(b, kind, name, slot)
+    if isinstance(argument, np.ndarray):
+        b.shapes[value] = argument.shape
+    return Value(value)
+
+
+def tree_taken(b: Builder, argument: Any, name: str, slot: int | None, level: int) -> Abstract:
     tree = trees.kind_of(argument)
-    if tree is None and argument is not None or not b.aborts:
-        value = b.new(typed(argument), name)
-        b.program.params.append(Param(value, slot))
-        if isinstance(argument, np.ndarray):
-            b.shapes[value] = argument.shape
-        return Value(value)
-    if tree is None:
-        return Known(None)
+    assert tree is not None, argument
+    given = param(b, container_type(argument), name, slot) if b.hands_on and is_sequence(argument) else None
     parts = tree.parts(argument)
-    items = tuple(taken(b, part, f"{name}_{key}", None) for key, part in parts.items())
-    if type(argument) in (tuple, list):
-        return Tuple(items, isinstance(argument, list))
+    if len(parts) > MOST_PARTS:
+        raise Unsupported("an argument of many parts")
+    items = tuple(taken(b, part, f"{name}_{key}", None, level + 1) for key, part in parts.items())
+    if is_sequence(argument):
+        return Tuple(items, isinstance(argument, list), getattr(argument, "_fields", ()), given)
     if not isinstance(argument, dict) and not is_dataclass(argument) or not all(isinstance(key, str | int) for key in parts):
         raise Unsupported(f"an argument that is a {type(argument).__name__}")
     return Record(tuple(parts), items, is_dataclass(argument))
+
+
+def container_type(argument: object) -> Object:
+    """Of a tuple or a list that is handed on as it was given."""
+    return Object(type(argument).__name__)
+
+
+def is_sequence(argument: object) -> bool:
+    """Is it a tuple, a list, or a named tuple that does what tuples do?"""
+    kind = type(argument)
+    if kind is tuple or kind is list:
+        return True
+    return kind.__mro__ == (kind, tuple, object) and hasattr(kind, "_fields") and OF_TUPLES.isdisjoint(vars(kind))
+
+
+def is_named(argument: object) -> bool:
+    """Is it a module, a class, or a function that is no user's: what the program knows by its name?"""
+    if isinstance(argument, FunctionType):
+        return not is_users(argument) or is_written(argument)
+    return isinstance(argument, ModuleType | type | np.ufunc | BuiltinFunctionType | type(np.dot))
+
+
+def held_by(function: FunctionType) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The defaults of a function that is an argument, and what its variables of functions around hold."""
+    cells = function.__closure__ or ()
+    if compiled_function(function) is not None or function.__kwdefaults__ or EMPTY in cells:
+        raise Unsupported("an argument that is a compiled function, or has defaults of keywords")
+    return function.__defaults__ or (), tuple(cell.cell_contents for cell in cells)

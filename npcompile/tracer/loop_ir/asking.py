@@ -12,7 +12,7 @@ from npcompile.tensor_core.guards import All, Flags, Guard, HasKey, Is, Layout, 
 from npcompile.tensor_core.loop_ir.types import DTYPES, PYTHON, Kind, Memref, Scalar, Type
 from npcompile.tensor_core.source import GLOBALS, Literal, Source
 from npcompile.tracer.compiled import Compiled
-from npcompile.tracer.loop_ir.sources import CellContents, GlobalName, ModuleAttribute, PartOfFunction, Same
+from npcompile.tracer.loop_ir.sources import CellContents, DefaultOfKeyword, GlobalName, ModuleAttribute, PartOfFunction, Same
 from npcompile.tracer.loop_ir.sources import Source as Place
 
 C_CONTIGUOUS = 0x1  # of ndarray.flags.num
@@ -45,6 +45,8 @@ def expression_of(function: Compiled[Any], place: Place) -> Source:
             return function.object_of(cell).attribute("cell_contents")
         case PartOfFunction(called, name):
             return function.object_of(called).attribute(name)
+        case DefaultOfKeyword(called, name):
+            return function.object_of(called).attribute("__kwdefaults__").item(name)
 
 
 def guards_of_type(function: Compiled[Any], kind: Type, source: Source) -> Iterator[Guard]:

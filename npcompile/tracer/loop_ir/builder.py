@@ -84,8 +84,8 @@ class Frame:
         )
 
     def living(self, index: int) -> dict[int, Abstract]:
-        """The locals that may be read from instruction `index` on, and those that functions inside may read."""
-        live = self.facts.live[index].union(self.facts.cells)
+        """The locals that may be read from instruction `index` on, and those that functions inside or around may read."""
+        live = self.facts.live[index].union(self.facts.cells, self.facts.free)
         return {slot: x for slot, x in self.locals.items() if slot < 0 or self.facts.slots[slot] in live}
 
 
@@ -138,10 +138,12 @@ class Builder:
     fresh: set[int] = field(default_factory=set)  # arrays that an operation has made, and nobody else refers to
     has_arrays: bool = False  # are there, in loops, statements about whole arrays of a size that is not known here?
     has_products: bool = False  # with matrices?
+    has_new_forms: bool = False  # is there, in loops, what no other compiler has a form for?
     array_loops: set[int] = field(default_factory=set)  # headers of the function's own loops that hold such statements
     has_loops: bool = False  # other ones than over items that are known?
     is_exact: bool = False  # has it NumPy's bits in sums and powers too, or no program?
     with_statements: bool = True  # about whole arrays, or is there no program?
+    hands_on: bool = False  # has each tuple and list among the arguments a param of its own, as it may be handed on?
     merges: bool = False  # is a float NumPy's wherever blocks meet? Then there are fewer versions
     start: int = 0  # the state at the beginning, of a program that aborts
     point: Point | None = None
@@ -165,6 +167,11 @@ class Builder:
         """Are there innermost loops of the function's own that hold no statements about whole arrays?"""
         headers = facts.loop_headers
         return any(h not in self.array_loops and loop_region(facts, h) & {*headers} == {h} for h in headers)
+
+    def note_new_form(self) -> None:
+        """Tuples that are arguments, and calls with stars, have no form elsewhere."""
+        *_, own = self.frame.chain()
+        self.has_new_forms |= any(own.index in loop_region(own.facts, header) for header in own.facts.loop_headers)
 
     # --- names
 

@@ -13,7 +13,7 @@ import numpy as np
 from npcompile.numpy_shim import registry
 from npcompile.tensor_core.loop_ir.ops import FP_ERRORS, Call
 from npcompile.tensor_core.loop_ir.states import ErrorState, Mode
-from npcompile.tensor_core.loop_ir.types import F64, Kind, List, Memref
+from npcompile.tensor_core.loop_ir.types import DTYPES, F64, PYTHON, Kind, List, Memref, Scalar
 from npcompile.tracer.loop_ir import control, filling, indexing, lists, numbers, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
@@ -37,6 +37,7 @@ from npcompile.tracer.loop_ir.number_functions import OF_NUMBERS, Arguments, Fun
 from npcompile.tracer.loop_ir.sources import ModuleAttribute
 
 MODES = {"ignore": Mode.IGNORE}
+PYTHON_TYPES = {kind: python for python, kind in PYTHON.items()}
 
 
 def constant(b: Builder, value: object) -> Abstract:
@@ -115,6 +116,32 @@ def length(b: Builder, args: Arguments) -> Abstract:
     return Value(indexing.size(b, value_of(x)))
 
 
+def is_instance(b: Builder, args: Arguments) -> Abstract:
+    require_count(args, 2, 2)
+    x, classes = args
+    kind = class_of(b, x)
+    several = classes.items if isinstance(classes, Tuple) else [classes]
+    asked = [each.named if isinstance(each, Known) else None for each in several]
+    found = [each for each in asked if isinstance(each, type) and type(each) is type]
+    if kind is None or len(found) < len(asked):
+        raise Unsupported("isinstance of this")
+    return Value(b.constant(issubclass(kind, tuple(found))))
+
+
+def class_of(b: Builder, x: Abstract) -> type | None:
+    """Of a number, an array, a tuple or a list, a string; None where it is not known."""
+    match x:
+        case Tuple(names=()):
+            return list if x.is_list else tuple
+        case Known(str() | None as found):
+            return type(found)
+        case Value(value) if isinstance(kind := b.type(value), Scalar):
+            return DTYPES[kind.kind].type if kind.is_numpys else PYTHON_TYPES[kind.kind]
+        case Value(value) if isinstance(b.type(value), Memref):
+            return np.ndarray
+    return None
+
+
 def absolute(b: Builder, args: Arguments) -> Abstract:
     x = only(args)
     if statements.is_about_arrays(b, x):
@@ -133,6 +160,7 @@ OWN: Final[dict[Named, Function]] = {
     zip: zip_,
     len: length,
     abs: absolute,
+    isinstance: is_instance,
     np.empty_like: filling.like(False),
     np.empty: filling.new_array(False),
     np.zeros: filling.new_array(True),
@@ -220,6 +248,8 @@ def attribute(b: Builder, x: Abstract, name: str) -> Abstract:
     match x:
         case Record(keys, items, has_attributes=True) if name in keys:
             return items[keys.index(name)]
+        case Tuple(items, names=names) if name in names:
+            return items[names.index(name)]
         case Known(ModuleType() as module) if module in (np, np.linalg, math) or control.is_written(vars(module).get(name)):
             return named(b, ModuleAttribute(module, name))
         case Value(array) if isinstance(kind := b.type(array), Memref):

@@ -83,7 +83,7 @@ def first_carry(b: Builder, args: Arguments) -> Abstract:
     """The first carry, in memory of its own."""
     x = only(args)
     match x:
-        case Tuple(items, is_list):
+        case Tuple(items, is_list, ()):
             return Tuple(tuple(first_carry(b, [item]) for item in items), is_list)
         case Value(value) if isinstance(b.type(value), Scalar):
             return x
@@ -97,7 +97,7 @@ def next_carry(b: Builder, args: Arguments) -> Abstract:
     require_count(args, 2, 2)
     before, after = args
     match before, after:
-        case Tuple(items, is_list), Tuple(others, is_other) if (len(items), is_list) == (len(others), is_other):
+        case Tuple(items, is_list, ()), Tuple(others, is_other, ()) if (len(items), is_list) == (len(others), is_other):
             return Tuple(tuple(next_carry(b, pair) for pair in zip(items, others)), is_list)
         case Value(x), Value(y) if are_alike(b.type(x), b.type(y)):
             return after
@@ -177,7 +177,7 @@ def elements(b: Builder, args: Arguments) -> Abstract:
     require_count(args, 2, 2)
     xs, at = args
     match xs:
-        case Tuple(items, is_list):
+        case Tuple(items, is_list, ()):
             return Tuple(tuple(elements(b, [each, at]) for each in items), is_list)
         case Record(keys, items, has_attributes):
             return Record(keys, tuple(elements(b, [each, at]) for each in items), has_attributes)

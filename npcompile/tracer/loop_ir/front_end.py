@@ -17,7 +17,8 @@ import numpy as np
 from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Policy, Program, Return
 from npcompile.tensor_core.loop_ir.types import Kind, List
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.loop_ir import calls, control, inlining, iteration, leaving, lists, objects, operators, statements
+from npcompile.tracer.bytecode.parameters import Parameters
+from npcompile.tracer.loop_ir import calls, control, inlining, iteration, leaving, lists, objects, operators, statements, tuples
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
     Closure,
@@ -29,6 +30,7 @@ from npcompile.tracer.loop_ir.abstract import (
     NewErrorState,
     Pending,
     Range,
+    Record,
     Rest,
     Seen,
     Slice,
@@ -55,6 +57,7 @@ class Traced:
     has_products: bool = False  # of matrices?
     has_element_loops: bool = False  # are there innermost loops of its own without such statements?
     has_loops: bool = True  # other ones than over items that are known?
+    has_new_forms: bool = False  # is there, in loops, what no other compiler has a form for?
 
 
 class Outside(Exception):
@@ -72,20 +75,22 @@ def trace(
     merges: bool = False,
     is_exact: bool = False,
     with_statements: bool = True,
+    of_state: bool = False,
 ) -> Traced:
     """The loop IR of `function` for positional arguments of these types, in the stage of blocks. Raises Unsupported.
 
     A program that aborts may call functions and read numbers and arrays from outside. `merges`: a float is NumPy's wherever
     control comes from several places. `is_exact`: with NumPy's bits in sums and powers too, where that has a program.
-    `with_statements`: also those about whole arrays.
+    `with_statements`: also those about whole arrays. `of_state`: there is an argument for each parameter, also for those after
+    stars, and tuples and lists may be handed on.
 
     >>> trace(lambda x, i: x[i] * 2.0, (np.ones(3), 1)).program.params
     [Param(value=0, slot=0), Param(value=1, slot=1)]
     """
-    code = function.__code__
-    if len(arguments) != code.co_argcount:
+    parameters = Parameters.of(function.__code__)
+    if len(arguments) != len(parameters.names) or not (of_state or parameters.are_positional):
         raise Unsupported("another number of arguments than of parameters")
-    front = FrontEnd(function, policy, merges, is_exact, with_statements)
+    front = FrontEnd(function, policy, merges, is_exact, with_statements, of_state)
     while True:
         try:
             return front.trace(arguments)
@@ -104,6 +109,7 @@ class FrontEnd:
     merges: bool
     is_exact: bool
     with_statements: bool
+    of_state: bool
     element: Kind = Kind.INT  # of lists: what is appended says it, after they are made
     inputs: tuple[Source, ...] = ()
     is_done: bool = False  # has the block its terminator?
@@ -114,6 +120,7 @@ class FrontEnd:
         entry = inlining.frame_of(self.function, self.policy is Policy.ABORT)
         program = Program(code.co_name, code.co_filename, policy=self.policy)
         b = Builder(program, entry, is_exact=self.is_exact, with_statements=self.with_statements, merges=self.merges)
+        b.hands_on = self.of_state and b.aborts
         for slot, argument in enumerate(arguments):
             entry.locals[slot] = taken(b, argument, entry.facts.slots[slot], slot)
         for k, source in enumerate(self.inputs):
@@ -134,7 +141,7 @@ class FrontEnd:
             except Unsupported as error:
                 raise Unsupported(error.reason, error.line or b.at.line) from None
         b.program.body = [Cfg(b.blocks)]
-        said = b.has_arrays, b.has_products, b.has_element_loops(entry.facts), b.has_loops
+        said = b.has_arrays, b.has_products, b.has_element_loops(entry.facts), b.has_loops, b.has_new_forms
         return Traced(b.program, tuple(b.names.values()), self.inputs, *said)
 
     def translate(self, b: Builder) -> None:
@@ -149,6 +156,9 @@ class FrontEnd:
             b.at = control.place_of(b.frame)
             if not is_first and index in b.facts.jump_targets:
                 b.jump(index)
+                return
+            if is_first and leaving.leads_to_raise(b):
+                b.leave()
                 return
             if is_first and index in b.facts.loop_headers and i.opname != "FOR_ITER":
                 b.has_loops = True
@@ -223,8 +233,14 @@ def load_fast(front: FrontEnd, b: Builder, i: Instruction) -> None:
         b.frame.stack.append(inlining.cell_of(b.frame, i.argval))  # the variable itself, for a function inside
         return
     found = b.frame.locals.get(i.arg)
+    if found is None and b.aborts:  # Python raises an error here
+        b.leave()
+        front.is_done = True
+        return
     if found is None:
         raise Unsupported(f"the variable {i.argval}, which may be unbound")
+    if isinstance(found, Tuple) and found.given is not None and not found.is_list:
+        b.note_new_form()
     b.frame.stack.append(found)
 
 
@@ -355,6 +371,25 @@ def list_to_tuple(front: FrontEnd, b: Builder, i: Instruction) -> None:
     b.frame.stack[-1] = replace(items, is_list=False)
 
 
+@handles("BUILD_MAP")
+def build_map(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    given = b.frame.stack[len(b.frame.stack) - 2 * i.arg :]
+    b.frame.stack[len(b.frame.stack) - 2 * i.arg :] = [tuples.record_of(given[::2], given[1::2])]
+
+
+@handles("BUILD_CONST_KEY_MAP")
+def build_const_key_map(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    keys = b.frame.stack.pop()
+    assert isinstance(keys, Tuple), keys
+    b.frame.stack[len(b.frame.stack) - i.arg :] = [tuples.record_of(keys.items, b.frame.stack[len(b.frame.stack) - i.arg :])]
+
+
+@handles("DICT_MERGE")
+def dict_merge(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    x = b.frame.stack.pop()
+    b.frame.stack[-1] = tuples.merged(b.frame.stack[-1], x)
+
+
 @handles("BUILD_SLICE")
 def build_slice(front: FrontEnd, b: Builder, i: Instruction) -> None:
     step = numbers_of(b.frame.stack.pop())[0] if i.arg == 3 else None
@@ -425,8 +460,9 @@ def unary_invert(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 @handles("UNARY_NOT")
 def unary_not(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    result = Value(b.let("logical_not", objects.truth(b, b.frame.stack.pop())))
-    b.frame.stack.append(result)
+    condition = objects.truth(b, b.frame.stack.pop())
+    known = b.constants.get(condition)
+    b.frame.stack.append(Value(b.constant(not known) if isinstance(known, bool) else b.let("logical_not", condition)))
 
 
 @handles("IS_OP")
@@ -466,9 +502,21 @@ def is_list(b: Builder, x: Abstract) -> bool:
 
 @handles("CALL", "CALL_KW")
 def call(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    args = b.frame.stack[len(b.frame.stack) - i.arg :]
+    del b.frame.stack[len(b.frame.stack) - i.arg :]
+    called(front, b, args, i.argval)
+
+
+@handles("CALL_FUNCTION_EX")
+def call_function_ex(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    b.note_new_form()
+    keywords = b.frame.stack.pop() if i.arg else Record((), ())
+    called(front, b, *tuples.spread(b, b.frame.stack.pop(), keywords))
+
+
+def called(front: FrontEnd, b: Builder, args: list[Abstract], names: tuple[str, ...]) -> None:
+    """What is below the arguments is called with them."""
     stack = b.frame.stack
-    args = stack[len(stack) - i.arg :]
-    del stack[len(stack) - i.arg :]
     upper, lower = stack.pop(), stack.pop()
     function, args = (upper, args) if lower == NULL else (lower, args if upper == NULL else [upper, *args])
     if isinstance(function, EnteredErrorState):
@@ -478,11 +526,11 @@ def call(front: FrontEnd, b: Builder, i: Instruction) -> None:
         return
     function = control.written_for(b, function)
     if b.aborts and isinstance(function, Closure | Known) and inlining.is_written_here(function):
-        b.frame, front.is_elsewhere = inlining.entered(b, function, args, i.argval, calls.constant), True
+        b.frame, front.is_elsewhere = inlining.entered(b, function, args, names, calls.constant), True
         return
     # The result is on the stack before a Point may follow: an append is the last thing that its call does.
     stack.append(Known(None))
-    result = calls.call(b, function, args, i.argval)
+    result = calls.call(b, function, args, names)
     b.frame.stack[-1] = result
 
 
@@ -508,7 +556,11 @@ def jump(front: FrontEnd, b: Builder, i: Instruction) -> None:
 def pop_jump_if(front: FrontEnd, b: Builder, i: Instruction) -> None:
     condition = objects.truth(b, b.frame.stack.pop())
     targets = (i.target, i.index + 1) if i.opname.endswith("TRUE") else (i.index + 1, i.target)
-    b.branch(condition, *targets)
+    known = b.constants.get(condition)
+    if isinstance(known, bool):
+        b.jump(targets[not known])
+    else:
+        b.branch(condition, *targets)
     front.is_done = True
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from npcompile.tensor_core.loop_ir.ops import Alloc, Load, Size, Store, View
 from npcompile.tensor_core.loop_ir.types import INT, Kind, List, Memref, Scalar
-from npcompile.tracer.loop_ir import numbers
+from npcompile.tracer.loop_ir import numbers, tuples
 from npcompile.tracer.loop_ir.abstract import Abstract, Known, Raises, Record, Slice, Tuple, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.numbers import to_index
@@ -72,8 +72,8 @@ def element(b: Builder, x: Abstract, key: Abstract) -> Abstract:
     match x, key:
         case Tuple(items), Value(value) if isinstance(k := b.constants.get(value), int) and -len(items) <= k < len(items):
             return items[k]
-        case Tuple(items, is_list), Slice(start, stop, step):
-            return Tuple(items[known_bound(b, start) : known_bound(b, stop) : step], is_list)
+        case Tuple(), Slice(start, stop, step):
+            return tuples.part(x, known_bound(b, start), known_bound(b, stop), step)
         case Record(keys, items, has_attributes=False), Known(str() as name) if name in keys:
             return items[keys.index(name)]
         case Record(keys, items, has_attributes=False), Value(value) if (number := b.constants.get(value)) in keys:

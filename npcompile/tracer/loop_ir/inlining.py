@@ -7,14 +7,15 @@ from types import CellType, CodeType, FunctionType
 from typing import TypeAlias, TypeGuard
 
 from npcompile.tracer.bytecode.analysis import analyse
-from npcompile.tracer.loop_ir.abstract import Abstract, Cell, Closure, Known, Tuple, Unsupported
+from npcompile.tracer.bytecode.parameters import Parameters
+from npcompile.tracer.loop_ir.abstract import Abstract, Cell, Closure, Known, Record, Tuple, Unsupported
 from npcompile.tracer.loop_ir.builder import Builder, Frame
 from npcompile.tracer.loop_ir.control import OWN
-from npcompile.tracer.loop_ir.sources import PartOfFunction
+from npcompile.tracer.loop_ir.sources import DefaultOfKeyword, PartOfFunction
 
 Constant: TypeAlias = Callable[[Builder, object], Abstract]
 DEEPEST = 16  # calls inside each other
-STARRED_OR_GENERATOR = 0x2AC  # CO_VARARGS, CO_VARKEYWORDS, CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+GENERATOR = 0x2A0  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
 def is_users(named: object) -> TypeGuard[FunctionType]:
@@ -32,8 +33,8 @@ def frame_of(function: FunctionType, aborts: bool) -> Frame:
     code = function.__code__
     if code.co_cellvars and not aborts:
         raise Unsupported("a function with variables of functions inside")
-    if code.co_flags & STARRED_OR_GENERATOR or code.co_kwonlyargcount:
-        raise Unsupported("a function with starred or keyword parameters, or a generator")
+    if code.co_flags & GENERATOR:
+        raise Unsupported("a generator")
     facts = analyse(code)
     return Frame(function, facts, facts.start, [], {})
 
@@ -46,33 +47,53 @@ def entered(b: Builder, called: Known | Closure, args: Sequence[Abstract], names
         raise Unsupported(f"{function.__name__} calls itself, or too many functions call each other")
     frame = frame_of(function, b.aborts)
     if isinstance(called, Closure):
-        frame.cells, defaults = called.cells, called.defaults
+        frame.cells, defaults = called.cells, of_last_parameters(function, called.defaults)
+        frame.locals.update((frame.facts.slots.index(name), x) for name, x in zip(function.__code__.co_freevars, called.held))
     else:
         defaults = defaults_of(b, function, constant)
-    code = function.__code__
-    parameters = code.co_varnames[: code.co_argcount]
-    positional = args[: len(args) - len(names)]
-    given = dict(enumerate(positional))
-    for name, x in zip(names, args[len(positional) :]):
-        if name not in parameters or parameters.index(name) in given:
-            raise Unsupported(f"the arguments of {function.__name__}")
-        given[parameters.index(name)] = x
-    given = dict(enumerate(defaults, len(parameters) - len(defaults))) | given
-    if len(positional) > len(parameters) or len(given) != len(parameters):
+    given = defaults | bound(function, args, names)
+    parameters = Parameters.of(function.__code__).names
+    if len(given) < len(parameters):
         raise Unsupported(f"the arguments of {function.__name__}")
-    frame.locals.update(given)
+    frame.locals.update((slot, given[name]) for slot, name in enumerate(parameters))
     kept = caller.copy()
     kept.locals = caller.living(caller.index + 1)
     frame.caller = kept
     return frame
 
 
-def defaults_of(b: Builder, function: FunctionType, constant: Constant) -> tuple[Abstract, ...]:
+def bound(function: FunctionType, args: Sequence[Abstract], names: tuple[str, ...]) -> dict[str, Abstract]:
+    """What a call gives to parameters. The last arguments have `names`."""
+    parameters = Parameters.of(function.__code__)
+    places = (*parameters.positional_only, *parameters.positional)
+    positional, named = args[: len(args) - len(names)], args[len(args) - len(names) :]
+    given, others = dict(zip(places, positional)), dict[str, Abstract]()
+    for name, x in zip(names, named):
+        is_parameter = name in parameters.positional or name in parameters.keyword_only
+        of_name = given if is_parameter else others
+        if name in of_name:
+            raise Unsupported(f"the arguments of {function.__name__}")
+        of_name[name] = x
+    if len(positional) > len(places) and not parameters.rest or others and not parameters.keywords:
+        raise Unsupported(f"the arguments of {function.__name__}")
+    given |= {name: Tuple(tuple(positional[len(places) :])) for name in parameters.rest}
+    return given | {name: Record(tuple(others), tuple(others.values())) for name in parameters.keywords}
+
+
+def of_last_parameters(function: FunctionType, defaults: tuple[Abstract, ...]) -> dict[str, Abstract]:
+    code = function.__code__
+    return dict(zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults))
+
+
+def defaults_of(b: Builder, function: FunctionType, constant: Constant) -> dict[str, Abstract]:
     """Those of a function from outside, which is guarded."""
     b.read(PartOfFunction(function, "__code__"))
     defaults = b.read(PartOfFunction(function, "__defaults__")) or ()
     assert isinstance(defaults, tuple)
-    return tuple(constant(b, value) for value in defaults)
+    found = of_last_parameters(function, tuple(constant(b, value) for value in defaults))
+    named = b.read(PartOfFunction(function, "__kwdefaults__")) or {}
+    assert isinstance(named, dict)
+    return found | {name: constant(b, b.read(DefaultOfKeyword(function, name))) for name in named}
 
 
 # --- functions that the program makes
@@ -87,7 +108,7 @@ def made(b: Builder, code: CodeType, cells: Sequence[Abstract], defaults: Sequen
 
 def cell_of(frame: Frame, name: str) -> Cell:
     """The variable that has this name in the frame's function and in functions inside or around."""
-    if name in frame.facts.cells:
+    if name in frame.facts.cells or frame.facts.slots.index(name) in frame.locals:
         return Cell(name, sum(1 for _ in frame.chain()) - 1)
     k = frame.facts.free.index(name)
     return frame.cells[k] if frame.cells else Cell(name, (frame.function.__closure__ or ())[k])
@@ -106,10 +127,10 @@ def content(frame: Frame, cell: Cell) -> Abstract:
 def outlives(frame: Frame, x: Abstract) -> bool:
     """Is it, or has it, a function that reads variables of the frame, which ends?"""
     match x:
-        case Closure(_, cells, defaults):
+        case Closure(_, cells, defaults, held):
             depth = sum(1 for _ in frame.chain()) - 1
-            return any(cell.where == depth for cell in cells) or any(outlives(frame, each) for each in defaults)
-        case Tuple(items):
+            return any(cell.where == depth for cell in cells) or any(outlives(frame, each) for each in (*defaults, *held))
+        case Tuple(items) | Record(_, items):
             return any(outlives(frame, item) for item in items)
     return False
 

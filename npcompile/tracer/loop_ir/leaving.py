@@ -29,6 +29,17 @@ def attempted(b: Builder, translate: Callable[[], None]) -> bool:
     return True
 
 
+def leads_to_raise(b: Builder) -> bool:
+    """Does all that follows end in a `raise`? A program that aborts is left before it, and Python raises the error."""
+    index = b.frame.index
+    while b.aborts:
+        flow = b.facts.instructions[index].traits.flow
+        if flow and flow != "start":
+            return flow == "raise"
+        index += 1
+    return False
+
+
 def is_after_loops(b: Builder) -> bool:
     """Is no loop of the function left to run, and was there one?"""
     headers = b.facts.loop_headers

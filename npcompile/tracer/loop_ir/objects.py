@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npcompile.tensor_core.loop_ir.types import Object, Scalar
 from npcompile.tracer.loop_ir import numbers
-from npcompile.tracer.loop_ir.abstract import Abstract, Known, Tuple, Unsupported, Value
+from npcompile.tracer.loop_ir.abstract import Abstract, Known, Record, Tuple, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.number_functions import value_of
 
@@ -59,6 +59,8 @@ def is_among(b: Builder, x: Abstract, items: Abstract) -> int:
 def truth(b: Builder, x: Abstract) -> int:
     """A number that is true where the object is."""
     name = name_of(b, x)
+    if isinstance(x, Tuple) or isinstance(x, Record) and not x.has_attributes:
+        return b.constant(bool(x.items))
     if name is None:
         value = value_of(x)
         if not isinstance(b.type(value), Scalar):

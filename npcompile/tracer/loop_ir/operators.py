@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npcompile.tensor_core.loop_ir.types import List, Scalar
-from npcompile.tracer.loop_ir import calls, filling, indexing, lists, numbers, objects, statements
+from npcompile.tracer.loop_ir import calls, filling, indexing, lists, numbers, objects, statements, tuples
 from npcompile.tracer.loop_ir.abstract import Abstract, Tuple, Value
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.number_functions import value_of
@@ -46,6 +46,8 @@ def set_item(b: Builder, x: Abstract, key: Abstract, value: Abstract) -> None:
 def binary(b: Builder, symbol: str, left: Abstract, right: Abstract) -> Abstract:
     if symbol == "@":
         return calls.matmul(b, left, right)
+    if isinstance(left, Tuple) and isinstance(right, Tuple):
+        return tuples.joined(symbol, left, right)
     if is_statement(b, left, right):
         return statements.binary(b, symbol, left, right)
     if symbol == "*" and isinstance(left, Value) and isinstance(b.type(left.value), List) and not b.aborts:
@@ -56,6 +58,8 @@ def binary(b: Builder, symbol: str, left: Abstract, right: Abstract) -> Abstract
 def compare(b: Builder, symbol: str, left: Abstract, right: Abstract) -> Abstract:
     if (known := objects.compared(b, symbol, left, right)) is not None:
         return known
+    if isinstance(left, Tuple) and isinstance(right, Tuple):
+        return Value(b.constant(tuples.compared(symbol, left, right)))
     if is_statement(b, left, right):
         return statements.compare(b, symbol, left, right)
     return Value(numbers.compare(b, symbol, value_of(left), value_of(right)))

@@ -70,7 +70,22 @@ class PartOfFunction:
         return getattr(self.function, self.name)
 
 
-Source: TypeAlias = GlobalName | CellContents | ModuleAttribute | PartOfFunction
+@dataclass(frozen=True, slots=True, eq=False)
+class DefaultOfKeyword:
+    """That of a parameter after a star, in the dict of a function that is called."""
+
+    function: FunctionType
+    name: str
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return id(self.function), f"* {self.name}"
+
+    def read(self) -> object:
+        return (self.function.__kwdefaults__ or {}).get(self.name, self)
+
+
+Source: TypeAlias = GlobalName | CellContents | ModuleAttribute | PartOfFunction | DefaultOfKeyword
 
 
 @dataclass(frozen=True, slots=True)
