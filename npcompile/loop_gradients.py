@@ -36,6 +36,7 @@ from npcompile.tensor_core.loop_ir.types import F32, F64, FLOAT, Memref, Object,
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of, verify
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.control_calls import names_loop, reached
+from npcompile.tracer.entry import plain_function
 from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.arguments import held_by, is_named
@@ -62,7 +63,7 @@ class Version:
     seconds: dict[str, float]
     form: trees.TreeDef | None  # of arguments that are trees
     gives_pythons: bool = False  # is what is differentiated a number of Python's, where the program gives NumPy's?
-    functions: dict[int, Any] = field(default_factory=dict)  # those among the leaves, by number: they are no arguments of it
+    functions: dict[int, Given] = field(default_factory=dict)  # those among the leaves, by number: they are no arguments of it
     rounded: frozenset[int] = frozenset()  # which of its results are float32: the program computes gradients in float64
     aborts: int = 0  # since it last had a result
 
@@ -73,7 +74,7 @@ class Version:
         """The leaves that are arguments of it. None where functions among them are others."""
         if not self.functions:
             return leaves
-        if not all(is_same_function(leaves[k], known) for k, known in self.functions.items()):
+        if not all(known.is_same(leaves[k]) for k, known in self.functions.items()):
             return None
         return [x for k, x in enumerate(leaves) if k not in self.functions]
 
@@ -163,7 +164,7 @@ class LoopGradients:
         self, function: FunctionType, args: Sequence[Any], leaves: Sequence[Any], form: trees.TreeDef | None
     ) -> Version | None:
         """A program for arguments that none is for. None where there is none, or the program that there is refused them."""
-        key = (function.__code__, (form, *(type_of(x) or getattr(x, "__code__", type(x)) for x in leaves)))
+        key = (function.__code__, (form, *(type_of(x) or code_of(x) or type(x) for x in leaves)))
         if key in self.reasons or not may_compile():
             return None
         with self.lock:
@@ -252,20 +253,32 @@ class LoopGradients:
         )
 
 
-def functions_among(leaves: Sequence[Any]) -> dict[int, Any]:
-    """The functions among the leaves of arguments, by number. Raises Unsupported for those that hold values."""
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A function among the leaves of arguments."""
+
+    function: Any
+    code: CodeType | None
+
+    def is_same(self, x: Any) -> bool:
+        """Is it that function, or one that is made anew of the same code?"""
+        if x is self.function or self.code is None or not isinstance(x, FunctionType):
+            return x is self.function and code_of(x) is self.code
+        is_alike = code_of(x) == self.code and x.__globals__ is self.function.__globals__
+        return is_alike and not (x.__closure__ or x.__defaults__ or x.__kwdefaults__)
+
+
+def functions_among(leaves: Sequence[Any]) -> dict[int, Given]:
+    """By number. Raises Unsupported for those that hold values."""
     found = {k: x for k, x in enumerate(leaves) if isinstance(x, FunctionType) or is_named(x)}
     if any(isinstance(x, FunctionType) and not is_named(x) and any(held_by(x)) for x in found.values()):
         raise Unsupported("an argument that is a function with variables of functions around, or defaults")
-    return found
+    return {k: Given(x, code_of(x)) for k, x in found.items()}
 
 
-def is_same_function(x: Any, known: Any) -> bool:
-    """Is it that function, or one that is made anew of the same code?"""
-    if x is known or not isinstance(x, FunctionType) or not isinstance(known, FunctionType):
-        return x is known
-    is_alike = x.__code__ == known.__code__ and x.__globals__ is known.__globals__
-    return is_alike and not (x.__closure__ or x.__defaults__ or x.__kwdefaults__)
+def code_of(x: Any) -> CodeType | None:
+    """That of a function of Python's, as it is compiled from."""
+    return plain_function(x).__code__ if isinstance(x, FunctionType) else None
 
 
 def places_of(argnums: Sequence[int], form: trees.TreeDef | None, count: int) -> list[int]:

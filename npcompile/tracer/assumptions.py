@@ -51,6 +51,12 @@ def of_function(source: Source, x: types.FunctionType, object_of: Callable[[Any]
     return [Is(source.attribute("__globals__"), object_of(x.__globals__)), same_code]
 
 
+def of_entry(source: Source, entry: types.FunctionType, object_of: Callable[[Any], Source]) -> Guard:
+    """A guard that an entry enters what it enters now, compiled or as it is."""
+    code, current = source.attribute("__code__"), object_of(compiled_function(entry).current)
+    return Either(tuple(Is(code, current.attribute(each)) for each in ("stub", "fast_stub", "aside", "first_stub")))
+
+
 def asks_globals(code: types.CodeType) -> bool:
     """Does it matter which globals a function of this code has? Not to one that names none and makes no function."""
     return any(i.traits.uses_globals for i in decode(code).instructions)
@@ -115,9 +121,7 @@ class Assumptions:
         self.guard(Is(source.attribute("__code__"), self.object_of(function.__code__)))
 
     def guard_entry(self, source: Source, entry: types.FunctionType) -> None:
-        """It enters what it enters now, compiled or as it is."""
-        code, current = source.attribute("__code__"), self.object_of(compiled_function(entry).current)
-        self.guard(Either(tuple(Is(code, current.attribute(each)) for each in ("stub", "fast_stub", "aside", "first_stub"))))
+        self.guard(of_entry(source, entry, self.object_of))
 
     def ask(self, comparison: Comparison) -> Constant:
         """Its answer in this call, which becomes a guard."""

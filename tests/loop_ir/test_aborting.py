@@ -221,14 +221,30 @@ def test_a_variable_of_the_function_around_that_is_set() -> None:
 
         def step(i, s):
             nonlocal calls
-            calls += 1
-            return s + x[i]
+            if x[i] > 1.0:
+                calls += i
+            return s + x[i] * calls
 
-        return fori_loop(0, 3, step, 0.0), calls
+        return fori_loop(0, x.size, step, 0.0), calls
 
-    assert f(numbers(5)) == (numbers(5)[:3].sum(), 3)
     compiled = npc.compile(f)
-    assert compiled(numbers(5))[0] == f(numbers(5))[0] and programs(compiled) == 0
+    for given in (numbers(9), numbers(9, seed=1), numbers(0)):
+        assert happened(compiled, (given,)).same(happened(f, (given,)))
+    assert programs(compiled) == 1
+
+
+def test_a_variable_of_another_function_that_is_set() -> None:
+    calls = 0
+
+    def f(x):
+        nonlocal calls
+        calls += 1
+        return fori_loop(0, 3, lambda i, s: s + x[i], 0.0)
+
+    compiled = npc.compile(f)
+    for _ in range(3):
+        assert compiled(numbers(5)) == numbers(5)[:3].sum()
+    assert calls == 3 and programs(compiled) == 0
 
 
 def test_what_is_left_often_is_not_tried_any_more() -> None:

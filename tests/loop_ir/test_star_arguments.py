@@ -235,6 +235,31 @@ def of_method(f, x, method):
     return s
 
 
+def counted(f, x, args, n=60):
+    calls = 0
+
+    def wrapped(x):
+        nonlocal calls
+        calls += 1
+        return f(x, *args)
+
+    for _ in range(n):
+        x = x - 0.01 * wrapped(x)
+    return x, calls
+
+
+@npc.compile
+def compiled_line(x, a, b=2.0):
+    return x * a + b
+
+
+def of_compiled(x, a):
+    s = 0.0
+    for k in range(x.size):
+        s += compiled_line(x[k], a) + compiled_line(x[k], a, b=s)
+    return s
+
+
 def divided(x, a, b):
     y = x * a
     return y / b
@@ -270,6 +295,8 @@ PROGRAMS: dict[str, Program] = {
     "through a function": (through, lambda: (X, 2.0, 1.0)),
     "by name": (by_name, lambda: (X, 2.0, 1.0)),
     "keywords alone": (keywords_alone, lambda: (X,)),
+    "a compiled function": (of_compiled, lambda: (X, 2.0)),
+    "a compiled function that is an argument": (summed, lambda: (compiled_line, X, (2.0, 1.0))),
     "an integral": (integral, lambda: (line, 0.0, 1.0, (2.0, 1.0))),
     "an integral of a function made anew": (integral, lambda: (lambda x: x * X[0], 0.0, 1.0)),
     "a root": (root, lambda: (cubic, slope_of_cubic, 2.0, (1.0, 3.0))),
@@ -290,6 +317,7 @@ PROGRAMS: dict[str, Program] = {
     "a dict of its own": (of_own_dict, lambda: (X, 2.0)),
     "a string": (of_method, lambda: (math.atan2, X, "sum")),
     "another string": (of_method, lambda: (math.atan2, X, "other")),
+    "calls that are counted": (counted, lambda: (cubic, 2.0, (1.0, 3.0))),
     "an error in the middle": (stored, lambda: (divided, X, np.zeros(40), (2.0, 0.0))),
     "stored": (stored, lambda: (divided, X, np.zeros(40), (2.0, 3.0))),
     "stored into what is read": (stored, lambda: (line, x := X.copy(), x, (2.0, 3.0))),
@@ -390,6 +418,31 @@ def test_functions_whose_parts_change() -> None:
     agree(compiled, total, (X,))
     del f.__kwdefaults__["b"]
     agree(compiled, total, (X, 2.0))  # raises
+
+
+def test_compiled_functions_whose_parts_change() -> None:
+    def made(x, a, b=1.0):
+        return x * a + b
+
+    f = npc.compile(made)
+
+    def total(x):
+        s = 0.0
+        for k in range(x.size):
+            s += f(x[k], 0.5)
+        return s
+
+    compiled = npc.compile(total)
+    changes = (lambda: f(1.0, 2.0), 1), (lambda: setattr(f, "__defaults__", (3.0,)), 2), (npc.reset, 1)
+    for change, count in changes:
+        change()
+        for _ in range(2):
+            agree(compiled, total, (X,))
+        assert programs(compiled) == count
+    f = npc.compile(line)
+    agree(compiled, total, (X,))  # raises
+    f = npc.disable(made)
+    agree(compiled, total, (X,))
 
 
 @pytest.mark.parametrize("given", [(2.0,), (2.0, 1.0, 0.0), ()])

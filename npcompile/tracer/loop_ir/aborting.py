@@ -34,10 +34,11 @@ from npcompile.tensor_core.loop_ir.states import TupleOf
 from npcompile.tensor_core.loop_ir.types import Memref, Type
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
 from npcompile.tensor_core.source import NONE, Literal, Name, Source
-from npcompile.tracer.assumptions import of_function
+from npcompile.tracer.assumptions import of_entry, of_function
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import conditions
+from npcompile.tracer.entry import plain_function
 from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.arguments import container_type, held_by, is_named, is_sequence, typed
@@ -226,7 +227,8 @@ def parts_of(function: Compiled[Point], source: Source, x: Any) -> Iterator[tupl
 
 def parts_of_function(function: Compiled[Point], source: Source, x: FunctionType) -> Iterator[tuple[Source, Any, Guard | None]]:
     """Of a function that is an argument: its code is asked, what it holds are params."""
-    for guard in of_function(source, x, function.object_of):
+    is_entry = plain_function(x) is not x
+    for guard in [of_entry(source, x, function.object_of)] if is_entry else of_function(source, x, function.object_of):
         yield source, x, guard
     defaults, held = held_by(x)
     at = source.attribute("__defaults__")

@@ -11,7 +11,7 @@ import numpy as np
 from npcompile import trees
 from npcompile.tensor_core.loop_ir.ops import Param
 from npcompile.tensor_core.loop_ir.types import Object, Type, type_of
-from npcompile.tracer.entry import compiled_function
+from npcompile.tracer.entry import plain_function
 from npcompile.tracer.loop_ir.abstract import Abstract, Closure, Known, Record, Tuple, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.control import is_written
@@ -56,7 +56,7 @@ def taken(b: Builder, argument: Any, name: str, slot: int | None, level: int = 0
             defaults, held = [
                 tuple(taken(b, x, f"{name}_{k}", None, level + 1) for k, x in enumerate(part)) for part in held_by(argument)
             ]
-            return Closure(argument, (), defaults, held)
+            return Closure(plain_function(argument), (), defaults, held)
         if trees.kind_of(argument) is not None:
             return tree_taken(b, argument, name, slot, level)
     kind = typed(argument)
@@ -106,6 +106,6 @@ def is_named(argument: object) -> bool:
 def held_by(function: FunctionType) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The defaults of a function that is an argument, and what its variables of functions around hold."""
     cells = function.__closure__ or ()
-    if compiled_function(function) is not None or function.__kwdefaults__ or EMPTY in cells:
-        raise Unsupported("an argument that is a compiled function, or has defaults of keywords")
+    if function.__kwdefaults__ or EMPTY in cells:
+        raise Unsupported("an argument that is a function with defaults of keywords, or with a variable that has no value")
     return function.__defaults__ or (), tuple(cell.cell_contents for cell in cells)

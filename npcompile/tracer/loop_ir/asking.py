@@ -11,8 +11,17 @@ import numpy as np
 from npcompile.tensor_core.guards import All, Flags, Guard, HasKey, Is, Layout, OfDType, OfType, within
 from npcompile.tensor_core.loop_ir.types import DTYPES, PYTHON, Kind, Memref, Scalar, Type
 from npcompile.tensor_core.source import GLOBALS, Literal, Source
+from npcompile.tracer.assumptions import of_entry
 from npcompile.tracer.compiled import Compiled
-from npcompile.tracer.loop_ir.sources import CellContents, DefaultOfKeyword, GlobalName, ModuleAttribute, PartOfFunction, Same
+from npcompile.tracer.loop_ir.sources import (
+    CellContents,
+    DefaultOfKeyword,
+    Entered,
+    GlobalName,
+    ModuleAttribute,
+    PartOfFunction,
+    Same,
+)
 from npcompile.tracer.loop_ir.sources import Source as Place
 
 C_CONTIGUOUS = 0x1  # of ndarray.flags.num
@@ -21,6 +30,10 @@ TYPES = {kind: python for python, kind in PYTHON.items()}
 
 def guards_of_name(function: Compiled[Any], same: Same) -> Iterator[Guard]:
     """That a name stands for what it stood for when the program of a CompiledFunction was made."""
+    if isinstance(same.source, Entered):
+        entry = same.source.function
+        yield of_entry(function.object_of(entry), entry, function.object_of)
+        return
     if isinstance(same.source, GlobalName) and same.source.name not in same.source.namespace:
         yield HasKey(namespace_of(function, same.source), Literal(same.source.name), False)
     yield Is(expression_of(function, same.source), function.object_of(same.found))
@@ -47,6 +60,8 @@ def expression_of(function: Compiled[Any], place: Place) -> Source:
             return function.object_of(called).attribute(name)
         case DefaultOfKeyword(called, name):
             return function.object_of(called).attribute("__kwdefaults__").item(name)
+        case Entered(called):
+            return function.object_of(called)
 
 
 def guards_of_type(function: Compiled[Any], kind: Type, source: Source) -> Iterator[Guard]:

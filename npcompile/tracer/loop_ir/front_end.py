@@ -277,9 +277,7 @@ def load_deref(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 @handles("STORE_DEREF")
 def store_deref(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    if i.argval not in b.facts.cells:
-        raise Unsupported(f"the variable {i.argval} of a function around, which is set")
-    b.frame.locals[b.facts.slots.index(i.argval)] = b.frame.stack.pop()
+    inlining.set_content(b.frame, i.argval, b.frame.stack.pop())
 
 
 @handles("MAKE_FUNCTION")

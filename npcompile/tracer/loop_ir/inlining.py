@@ -8,10 +8,11 @@ from typing import TypeAlias, TypeGuard
 
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.parameters import Parameters
+from npcompile.tracer.entry import plain_function, wrapped_behind
 from npcompile.tracer.loop_ir.abstract import Abstract, Cell, Closure, Known, Record, Tuple, Unsupported
 from npcompile.tracer.loop_ir.builder import Builder, Frame
 from npcompile.tracer.loop_ir.control import OWN
-from npcompile.tracer.loop_ir.sources import DefaultOfKeyword, PartOfFunction
+from npcompile.tracer.loop_ir.sources import DefaultOfKeyword, Entered, PartOfFunction
 
 Constant: TypeAlias = Callable[[Builder, object], Abstract]
 DEEPEST = 16  # calls inside each other
@@ -41,8 +42,10 @@ def frame_of(function: FunctionType, aborts: bool) -> Frame:
 
 def entered(b: Builder, called: Known | Closure, args: Sequence[Abstract], names: tuple[str, ...], constant: Constant) -> Frame:
     """The frame of a call. The arguments are off the caller's stack; the last ones have `names`."""
-    caller, function = b.frame, called.function if isinstance(called, Closure) else called.named
+    caller, function = b.frame, called.function if isinstance(called, Closure) else plain_function(called.named)
     assert isinstance(function, FunctionType), function
+    if hasattr(function, "__npcompile_break__") or wrapped_behind(function) is not None:
+        raise Unsupported(f"a call of {function.__name__}")
     if sum(1 for _ in caller.chain()) > DEEPEST:
         raise Unsupported(f"{function.__name__} calls itself, or too many functions call each other")
     frame = frame_of(function, b.aborts)
@@ -50,7 +53,7 @@ def entered(b: Builder, called: Known | Closure, args: Sequence[Abstract], names
         frame.cells, defaults = called.cells, of_last_parameters(function, called.defaults)
         frame.locals.update((frame.facts.slots.index(name), x) for name, x in zip(function.__code__.co_freevars, called.held))
     else:
-        defaults = defaults_of(b, function, constant)
+        defaults = defaults_of(b, called.named, constant)  # type: ignore[arg-type]
     given = defaults | bound(function, args, names)
     parameters = Parameters.of(function.__code__).names
     if len(given) < len(parameters):
@@ -86,11 +89,15 @@ def of_last_parameters(function: FunctionType, defaults: tuple[Abstract, ...]) -
 
 
 def defaults_of(b: Builder, function: FunctionType, constant: Constant) -> dict[str, Abstract]:
-    """Those of a function from outside, which is guarded."""
-    b.read(PartOfFunction(function, "__code__"))
+    """Those of a function from outside, which is guarded. One that is compiled has its own, and enters what it does now."""
+    plain = plain_function(function)
+    if plain is not function:
+        b.note_new_form()
+        b.read(Entered(function))
+    b.read(PartOfFunction(plain, "__code__"))
     defaults = b.read(PartOfFunction(function, "__defaults__")) or ()
     assert isinstance(defaults, tuple)
-    found = of_last_parameters(function, tuple(constant(b, value) for value in defaults))
+    found = of_last_parameters(plain, tuple(constant(b, value) for value in defaults))
     named = b.read(PartOfFunction(function, "__kwdefaults__")) or {}
     assert isinstance(named, dict)
     return found | {name: constant(b, b.read(DefaultOfKeyword(function, name))) for name in named}
@@ -116,12 +123,27 @@ def cell_of(frame: Frame, name: str) -> Cell:
 
 def content(frame: Frame, cell: Cell) -> Abstract:
     """What a variable of a frame holds now. Raises Unsupported where it may be unbound."""
-    assert isinstance(cell.where, int), cell
-    owner = [*frame.chain()][-1 - cell.where]
-    found = owner.locals.get(owner.facts.slots.index(cell.name))
+    owner, slot = place_of(frame, cell)
+    found = owner.locals.get(slot)
     if found is None:
         raise Unsupported(f"the variable {cell.name}, which may be unbound")
     return found
+
+
+def set_content(frame: Frame, name: str, x: Abstract) -> None:
+    """The variable of the frame, or of a function around that the program makes, holds something else from now on."""
+    cell = cell_of(frame, name)
+    owner, slot = place_of(frame, cell) if isinstance(cell.where, int) else (frame, -1)
+    if name not in owner.facts.cells:  # it is in the function that is given, or was made before the program
+        raise Unsupported(f"the variable {name} of a function around, which is set")
+    owner.locals[slot] = x
+
+
+def place_of(frame: Frame, cell: Cell) -> tuple[Frame, int]:
+    """The frame that has a variable, and its slot there."""
+    assert isinstance(cell.where, int), cell
+    owner = [*frame.chain()][-1 - cell.where]
+    return owner, owner.facts.slots.index(cell.name)
 
 
 def outlives(frame: Frame, x: Abstract) -> bool:

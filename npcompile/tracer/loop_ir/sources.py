@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import CellType, FunctionType, ModuleType
 from typing import Any, TypeAlias
 
+from npcompile.tracer.entry import compiled_function
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GlobalName:
@@ -85,7 +87,22 @@ class DefaultOfKeyword:
         return (self.function.__kwdefaults__ or {}).get(self.name, self)
 
 
-Source: TypeAlias = GlobalName | CellContents | ModuleAttribute | PartOfFunction | DefaultOfKeyword
+@dataclass(frozen=True, slots=True, eq=False)
+class Entered:
+    """What a function that `compile` has made enters."""
+
+    function: FunctionType
+    name: str = "__code__"
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return id(self.function), "entered"
+
+    def read(self) -> object:
+        return compiled_function(self.function)
+
+
+Source: TypeAlias = GlobalName | CellContents | ModuleAttribute | PartOfFunction | DefaultOfKeyword | Entered
 
 
 @dataclass(frozen=True, slots=True)
