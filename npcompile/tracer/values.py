@@ -5,6 +5,7 @@ Arrays, Dims and Numbers of the tensor core are values as they are. The classes 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from collections.abc import Iterator as AbstractIterator
 from dataclasses import dataclass, field
@@ -48,6 +49,11 @@ class Sequence:
     def plain_kind(self) -> type:
         """What parts of it, and it joined with others, are."""
         return list if self.kind is list else tuple
+
+    def part(self, items: list[Any]) -> Sequence:
+        """Items of it, and of others: a tuple itself, where these are all that it has."""
+        is_all = self.kind is tuple and len(items) == len(self.items) and all(map(operator.is_, items, self.items))
+        return self if is_all else Sequence(self.plain_kind, items)
 
     def of(self, items: Iterable[Any]) -> Any:
         """The real object of these items."""

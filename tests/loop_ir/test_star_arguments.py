@@ -325,23 +325,23 @@ PROGRAMS: dict[str, Program] = {
 }
 
 
-def outcome(call: Callable[..., Any], given: Arguments) -> tuple[Any, ...]:
-    """What a call gives, or raises and in which lines; its warnings; which arguments, and parts of them, the result holds."""
+def outcome(call: Callable[..., Any], given: Arguments, file: str = __file__) -> tuple[Any, ...]:
+    """What a call gives, or raises and in which lines of the file; its warnings; which arguments the result is or holds."""
     mine = copy.deepcopy(given)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             result = call(*mine)
         except Exception as error:
-            lines = [each.lineno for each in traceback.extract_tb(error.__traceback__) if each.filename == __file__]
-            result = type(error).__name__, str(error), tuple(lines[1:])
+            lines = [each.lineno for each in traceback.extract_tb(error.__traceback__) if each.filename == file]
+            result = type(error).__name__, str(error), tuple(lines[file == __file__ :])
     parts = result if isinstance(result, tuple) else (result,)
     same = [(j, k) for j, part in enumerate(parts) for k, x in enumerate(mine) if part is x and type(x) is not float]
     return result, [(str(each.message), each.lineno) for each in caught], same, mine
 
 
-def agree(compiled: Callable[..., Any], function: Callable[..., Any], given: Arguments) -> None:
-    ours, theirs = outcome(compiled, given), outcome(function, given)
+def agree(compiled: Callable[..., Any], function: Callable[..., Any], given: Arguments, file: str = __file__) -> None:
+    ours, theirs = outcome(compiled, given, file), outcome(function, given, file)
     assert same_bits(ours[0], theirs[0]), (ours[0], theirs[0])
     assert ours[1:3] == theirs[1:3]
     for x, y in zip(npc.trees.flatten(ours[3])[0], npc.trees.flatten(theirs[3])[0], strict=True):

@@ -16,6 +16,7 @@ from npcompile.tracer.loop_ir.abstract import Abstract, Closure, Known, Record, 
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.control import is_written
 from npcompile.tracer.loop_ir.inlining import is_users
+from npcompile.tracer.values import is_named_tuple
 
 OF_TUPLES: Final = vars(tuple).keys() - {
     "__new__",
@@ -90,10 +91,7 @@ def container_type(argument: object) -> Object:
 
 def is_sequence(argument: object) -> bool:
     """Is it a tuple, a list, or a named tuple that does what tuples do?"""
-    kind = type(argument)
-    if kind is tuple or kind is list:
-        return True
-    return kind.__mro__ == (kind, tuple, object) and hasattr(kind, "_fields") and OF_TUPLES.isdisjoint(vars(kind))
+    return type(argument) in (tuple, list) or is_named_tuple(type(argument))
 
 
 def is_named(argument: object) -> bool:

@@ -171,12 +171,12 @@ def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         return number_binary(capture, symbol, left, right)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and symbol == "+" and left.plain_kind is right.plain_kind:
         require_short(made := [*left.items, *right.items])
-        return Sequence(left.plain_kind, made)
+        return right.part(made) if not left.items and left.kind is tuple else left.part(made)
     for value, number in ((left, right), (right, left)):
         if symbol == "*" and isinstance(value, Sequence) and isinstance(number, (Constant, Dim)):
             count = operator.index(plain_number(number))
             require_short_result("*", value.items, count)
-            return Sequence(value.plain_kind, value.items * count)
+            return value.part(value.items * count)
     if symbol == "+" and any(isinstance(v, Text) for v in (left, right)):
         return joined(capture, left, right)
     if symbol == "%" and isinstance(left, Constant) and type(left.value) is str:

@@ -115,6 +115,9 @@ def call_range(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 
 def call_sequence_type(kind: type, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     no_keywords(kind.__name__, keywords)
+    given = frame.capture.realize(positional[0]) if len(positional) == 1 else None
+    if kind is tuple and isinstance(given, Sequence) and given.kind is tuple:
+        return given
     return Sequence(kind, iteration.iterate(frame.capture, positional[0]) if positional else [])
 
 

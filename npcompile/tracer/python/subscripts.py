@@ -96,7 +96,8 @@ def sequence_item(capture: Capture, container: Any, key: Any) -> Any:
     if isinstance(index, np.integer):
         index = int(index)
     if isinstance(index, slice):
-        return Sequence(container.plain_kind, container.items[index])
+        items = container.items[index]
+        return container.part(items) if index.step in (None, 1) else Sequence(container.plain_kind, items)
     if isinstance(index, int) and is_long(container) and -len(container.example) <= index < len(container.example):
         return capture.item_of_long(container, index)
     if not isinstance(index, int):
