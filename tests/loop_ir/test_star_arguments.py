@@ -260,6 +260,32 @@ def of_compiled(x, a):
     return s
 
 
+Found = namedtuple("Found", "x steps text")
+
+
+def found_root(f, slope, x, args=(), most=50, said=None):
+    for i in range(most):
+        step = f(x, *args) / slope(x, *args)
+        x = x - step
+        if abs(step) < 1e-12:
+            break
+    else:
+        raise RuntimeError(f"{x!r} after {most} steps")
+    if said is not None:
+        said.append(("steps", i))
+        x = x * 2.0
+    return Found(x, i, f"{x:.3f} of {args}")
+
+
+def stored_and_found(f, x, out, args):
+    last = None
+    for k in range(x.size):
+        last = out[k] = f(x[k], *args)
+    out = [out, args]
+    with np.errstate(all="ignore"):
+        return list({"all": out, "last": last, "k": k, "f": f(last, *args) if k else f}.values())
+
+
 def divided(x, a, b):
     y = x * a
     return y / b
@@ -313,11 +339,16 @@ PROGRAMS: dict[str, Program] = {
     "arrays": (steps, lambda: (swings, np.array([1.0, 0.0]), 0.1, (2.0, np.float64(0.1)))),
     "a named tuple": (of_names, lambda: (X, Line(2.0, 1.0))),
     "a typed tuple": (of_spring, lambda: (X, Spring(2.0))),
-    "a dict": (of_dict, lambda: (X, {"a": 2.0, "b": np.float64(1.0)})),
+    "a dict after the star": (of_dict, lambda: (X, {"a": 2.0, "b": np.float64(1.0)})),
     "a dict of its own": (of_own_dict, lambda: (X, 2.0)),
     "a string": (of_method, lambda: (math.atan2, X, "sum")),
     "another string": (of_method, lambda: (math.atan2, X, "other")),
     "calls that are counted": (counted, lambda: (cubic, 2.0, (1.0, 3.0))),
+    "an object of a class": (found_root, lambda: (cubic, slope_of_cubic, 2.0, (1.0, 3.0))),
+    "an effect": (found_root, lambda: (cubic, slope_of_cubic, 2.0, (1.0, 3.0), 50, [])),
+    "an error after the loop": (found_root, lambda: (cubic, slope_of_cubic, 2.0, (1.0, 3.0), 3)),
+    "an error after the loop, of a number of NumPy's": (found_root, lambda: (cubic, slope_of_cubic, X[0], (1.0, 3.0), 3)),
+    "a dict": (stored_and_found, lambda: (line, X, np.zeros(40), (2.0, 1.0))),
     "an error in the middle": (stored, lambda: (divided, X, np.zeros(40), (2.0, 0.0))),
     "stored": (stored, lambda: (divided, X, np.zeros(40), (2.0, 3.0))),
     "stored into what is read": (stored, lambda: (line, x := X.copy(), x, (2.0, 3.0))),

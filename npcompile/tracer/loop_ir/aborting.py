@@ -33,7 +33,7 @@ from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
 from npcompile.tensor_core.loop_ir.states import TupleOf
 from npcompile.tensor_core.loop_ir.types import Memref, Type
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
-from npcompile.tensor_core.source import NONE, Literal, Name, Source
+from npcompile.tensor_core.source import NONE, Literal, Name, Source, Written
 from npcompile.tracer.assumptions import of_entry, of_function
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.compiled import Compiled
@@ -43,10 +43,14 @@ from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.arguments import container_type, held_by, is_named, is_sequence, typed
 from npcompile.tracer.loop_ir.asking import expression_of, guards_of_name, guards_of_type
+from npcompile.tracer.loop_ir.builder import Tail
 from npcompile.tracer.loop_ir.family import are_shared
 from npcompile.tracer.loop_ir.front_end import Traced, trace
+from npcompile.tracer.loop_ir.leaving import unchanged
 from npcompile.tracer.point import Point
 from npcompile.tracer.profitability import why_better_as_graph
+from npcompile.tracer.resume import Ending
+from npcompile.tracer.values import Lazy
 from npcompile.tracer.variant import Variant
 
 WITHOUT_PYTHON = "compiled without Python"  # in the account of `explain`
@@ -94,13 +98,14 @@ class Aborting:
     sources: list[Source]  # of these
     guards: list[Guard]
     key: Key
+    state: Sequence[Any]
 
     @classmethod
     def of(cls, function: Compiled[Point], point: Point, state: Sequence[Any], is_left: bool) -> Aborting:
         """Raises Unsupported."""
         if is_left and handles_exceptions(function.facts):
             raise Unsupported("a handler of exceptions in or around a loop, which sees variables")
-        traced = trace(function.python, state, Policy.ABORT, is_exact=True, of_state=True)
+        traced = trace(function.python, state, Policy.ABORT, is_exact=True, of_state=True, goes_on=is_left)
         if is_left and not traced.has_new_forms:
             raise Unsupported("loops that others may have")
         taken = [part for name, x in zip(point.parameters, state) for part in parts_of(function, Name(name), x)]
@@ -115,15 +120,16 @@ class Aborting:
         guards = [guard for _, _, guard in taken if guard is not None]
         guards += [guard for same in traced.guards for guard in guards_of_name(function, same)]
         guards += [guard for source, x in (*leaves, *outside) for guard in guards_of_type(function, type_of_param(x), source)]
-        return cls(function, point, traced, given, [source for source, _ in (*leaves, *outside)], guards, key)
+        return cls(function, point, traced, given, [source for source, _ in (*leaves, *outside)], guards, key, state)
 
     def variant(self, began: float) -> Variant:
         """Raises Unsupported, of a backend too."""
         function, program = self.function, self.traced.program
         require_sole_tuples(program)
         require_order(program, self.given)
+        tails = {id(tail.op) for tail in self.traced.tails}
         for op in walk(program.body):
-            if isinstance(op, Return):
+            if isinstance(op, Return) and id(op) not in tails:
                 op.value = TupleOf((op.value,))  # a call gives no tuple where the program was left
         differentiable(program)
         if stage_of(program) is Stage.STRUCTURED:
@@ -158,8 +164,22 @@ class Aborting:
         yield f"found = {name(left.call, 'loops_')}({', '.join(map(str, self.sources))})"
         yield "if type(found) is tuple:"
         yield f"    {name(left, 'left_')}.aborts = 0"
-        yield "    return found[0]"
+        yield "    if len(found) == 1:"
+        yield "        return found[0]"
+        for number, tail in enumerate(self.traced.tails):
+            yield f"    if found[1] == {number}:"
+            yield f"        {self.going_on(tail)}"
         yield f"return {name(left, 'left_')}({', '.join(self.point.parameters)})"
+
+    def going_on(self, tail: Tail) -> str:
+        """A line that goes on in Python after the program."""
+        function, names = self.function, self.point.layout.local_names
+        ending, handed = Ending.at(function, self.point, self.state), iter(range(2, 2 + tail.depth + len(tail.slots)))
+        ending.frame.stack = [Lazy(Written(f"found[{next(handed)}]"), None) for _ in range(tail.depth)]
+        given = unchanged(function.facts)
+        ending.frame.locals = {n: Lazy(Name(at), None) for n, at in zip(names, self.point.parameters) if n in given}
+        ending.frame.locals |= {function.facts.slots[k]: Lazy(Written(f"found[{next(handed)}]"), None) for k in tail.slots}
+        return ending.run_natively_later(tail.index, ending.frame.stack)
 
     def loops(self) -> Iterator[Pass]:
         """Where loops are that run without Python: those of npc.fori_loop and its like at the lines of their calls."""

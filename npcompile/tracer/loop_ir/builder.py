@@ -27,6 +27,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Poll,
     Program,
     Region,
+    Return,
     SideExit,
 )
 from npcompile.tensor_core.loop_ir.rows import MEANINGS, result_type, sets_flags
@@ -108,6 +109,16 @@ class Saved:
     point: Point | None
 
 
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where Python goes on after a program that aborts, which returns a tuple: None, the tail's number, the stack, variables."""
+
+    op: Return
+    index: int
+    depth: int  # of the stack
+    slots: tuple[int, ...]  # of the variables: those that are not what the function was given
+
+
 class Statement(Protocol):
     def compute_all(self) -> None: ...
 
@@ -139,6 +150,8 @@ class Builder:
     has_arrays: bool = False  # are there, in loops, statements about whole arrays of a size that is not known here?
     has_products: bool = False  # with matrices?
     has_new_forms: bool = False  # is there, in loops, what no other compiler has a form for?
+    goes_on: bool = False  # may a program that aborts end after the loops, so that Python goes on?
+    tails: list[Tail] = field(default_factory=list)  # where it does
     array_loops: set[int] = field(default_factory=set)  # headers of the function's own loops that hold such statements
     has_loops: bool = False  # other ones than over items that are known?
     is_exact: bool = False  # has it NumPy's bits in sums and powers too, or no program?

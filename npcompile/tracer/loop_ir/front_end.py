@@ -40,7 +40,7 @@ from npcompile.tracer.loop_ir.abstract import (
     recipe_of,
 )
 from npcompile.tracer.loop_ir.arguments import taken
-from npcompile.tracer.loop_ir.builder import Begun, Builder
+from npcompile.tracer.loop_ir.builder import Begun, Builder, Tail
 from npcompile.tracer.loop_ir.sources import CellContents, GlobalName, Same, Source
 
 NULL = Known(Mark.NULL)
@@ -58,6 +58,7 @@ class Traced:
     has_element_loops: bool = False  # are there innermost loops of its own without such statements?
     has_loops: bool = True  # other ones than over items that are known?
     has_new_forms: bool = False  # is there, in loops, what no other compiler has a form for?
+    tails: tuple[Tail, ...] = ()  # where Python goes on after it
 
 
 class Outside(Exception):
@@ -76,13 +77,14 @@ def trace(
     is_exact: bool = False,
     with_statements: bool = True,
     of_state: bool = False,
+    goes_on: bool = False,
 ) -> Traced:
     """The loop IR of `function` for positional arguments of these types, in the stage of blocks. Raises Unsupported.
 
     A program that aborts may call functions and read numbers and arrays from outside. `merges`: a float is NumPy's wherever
     control comes from several places. `is_exact`: with NumPy's bits in sums and powers too, where that has a program.
     `with_statements`: also those about whole arrays. `of_state`: there is an argument for each parameter, also for those after
-    stars, and tuples and lists may be handed on.
+    stars, and tuples and lists may be handed on. `goes_on`: it may end after the loops, as one that does not abort does.
 
     >>> trace(lambda x, i: x[i] * 2.0, (np.ones(3), 1)).program.params
     [Param(value=0, slot=0), Param(value=1, slot=1)]
@@ -90,7 +92,7 @@ def trace(
     parameters = Parameters.of(function.__code__)
     if len(arguments) != len(parameters.names) or not (of_state or parameters.are_positional):
         raise Unsupported("another number of arguments than of parameters")
-    front = FrontEnd(function, policy, merges, is_exact, with_statements, of_state)
+    front = FrontEnd(function, policy, merges, is_exact, with_statements, of_state, goes_on)
     while True:
         try:
             return front.trace(arguments)
@@ -110,6 +112,7 @@ class FrontEnd:
     is_exact: bool
     with_statements: bool
     of_state: bool
+    goes_on: bool
     element: Kind = Kind.INT  # of lists: what is appended says it, after they are made
     inputs: tuple[Source, ...] = ()
     is_done: bool = False  # has the block its terminator?
@@ -120,7 +123,7 @@ class FrontEnd:
         entry = inlining.frame_of(self.function, self.policy is Policy.ABORT)
         program = Program(code.co_name, code.co_filename, policy=self.policy)
         b = Builder(program, entry, is_exact=self.is_exact, with_statements=self.with_statements, merges=self.merges)
-        b.hands_on = self.of_state and b.aborts
+        b.hands_on, b.goes_on = self.of_state and b.aborts, self.goes_on and not code.co_cellvars
         for slot, argument in enumerate(arguments):
             entry.locals[slot] = taken(b, argument, entry.facts.slots[slot], slot)
         for k, source in enumerate(self.inputs):
@@ -141,13 +144,13 @@ class FrontEnd:
             except Unsupported as error:
                 raise Unsupported(error.reason, error.line or b.at.line) from None
         b.program.body = [Cfg(b.blocks)]
-        said = b.has_arrays, b.has_products, b.has_element_loops(entry.facts), b.has_loops, b.has_new_forms
+        said = b.has_arrays, b.has_products, b.has_element_loops(entry.facts), b.has_loops, b.has_new_forms, tuple(b.tails)
         return Traced(b.program, tuple(b.names.values()), self.inputs, *said)
 
     def translate(self, b: Builder) -> None:
         """Instructions from where the frame is to the end of the block."""
         b.flagged, b.constants, b.statement, b.views, self.is_done = False, {}, None, {}, False
-        is_first = True
+        is_first, beginning = True, None
         if not b.aborts:
             b.begin_point(b.frame.index)
         while not self.is_done:
@@ -157,15 +160,20 @@ class FrontEnd:
             if not is_first and index in b.facts.jump_targets:
                 b.jump(index)
                 return
+            if is_first:
+                beginning = leaving.begun(b)
             if is_first and leaving.leads_to_raise(b):
-                b.leave()
+                if beginning is None:
+                    b.leave()
+                else:
+                    leaving.end(b, beginning)
                 return
             if is_first and index in b.facts.loop_headers and i.opname != "FOR_ITER":
                 b.has_loops = True
                 b.poll()
             is_first = False
             self.is_elsewhere = False
-            if not leaving.attempted(b, partial(self.instruction, b, i)):
+            if not leaving.attempted(b, partial(self.instruction, b, i), beginning):
                 return
             if not self.is_elsewhere:
                 b.frame.index = index + 1

@@ -1,18 +1,23 @@
-"""Where a program may end although Python's function goes on: after its loops."""
+"""Where a program may end although Python's function goes on: after its loops, and where Python raises an error."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from npcompile.tracer.bytecode.analysis import loop_region
-from npcompile.tracer.loop_ir.abstract import Raises, Unsupported
-from npcompile.tracer.loop_ir.builder import Builder
+from npcompile.tensor_core.loop_ir.ops import Return
+from npcompile.tensor_core.loop_ir.states import Fixed, TupleOf
+from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
+from npcompile.tracer.loop_ir.abstract import Raises, Unsupported, recipe_of
+from npcompile.tracer.loop_ir.builder import Builder, Saved, Tail
 from npcompile.tracer.loop_ir.lists import OtherElement
 
 
-def attempted(b: Builder, translate: Callable[[], None]) -> bool:
-    """Translate an instruction. False: Python goes on before it, which raises there, or it has no IR and the loops are done."""
-    before = b.saved() if is_after_loops(b) else None
+def attempted(b: Builder, translate: Callable[[], None], beginning: Saved | None) -> bool:
+    """Translate an instruction. False: Python goes on before it, which raises there, or it has no IR and the loops are done.
+
+    `beginning`: of the block, if the program may end there.
+    """
+    before = b.saved() if not b.aborts and is_after_loops(b) else None
     try:
         translate()
     except Raises:
@@ -21,12 +26,40 @@ def attempted(b: Builder, translate: Callable[[], None]) -> bool:
         b.leave()
         return False
     except Unsupported as error:
-        if before is None or isinstance(error, OtherElement):
+        if before is None and beginning is None or isinstance(error, OtherElement):
             raise
+        if beginning is not None:
+            end(b, beginning)
+            return False
+        assert before is not None
         b.restore(before)
         b.leave()
         return False
     return True
+
+
+def begun(b: Builder) -> Saved | None:
+    """The beginning of a block that a program which aborts may end at."""
+    may_end = b.goes_on and b.frame.caller is None and b.facts.enterable[b.frame.index] and is_after_loops(b)
+    return b.saved() if may_end else None
+
+
+def end(b: Builder, beginning: Saved) -> None:
+    """The program ends at the beginning of the block, and Python goes on there."""
+    b.restore(beginning)
+    frame = b.frame
+    given = unchanged(b.facts)
+    slots = tuple(slot for slot in sorted(frame.living(frame.index)) if slot >= 0 and b.facts.slots[slot] not in given)
+    parts = [recipe_of(x) for x in (*frame.stack, *(frame.locals[slot] for slot in slots))]
+    op = Return(TupleOf((Fixed(None), Fixed(len(b.tails)), *parts)), b.at)
+    b.emit(op)
+    b.tails.append(Tail(op, frame.index, len(frame.stack), slots))
+
+
+def unchanged(facts: CodeFacts) -> set[str]:
+    """The variables that nothing sets: parameters stay what they are."""
+    changed = {i.argval for i in facts.instructions if i.traits.place == "local" and i.traits.access != "read"}
+    return {*facts.slots} - changed
 
 
 def leads_to_raise(b: Builder) -> bool:
@@ -43,7 +76,7 @@ def leads_to_raise(b: Builder) -> bool:
 def is_after_loops(b: Builder) -> bool:
     """Is no loop of the function left to run, and was there one?"""
     headers = b.facts.loop_headers
-    if b.aborts or not headers or b.frame.index < max(headers):
+    if not headers or b.frame.index < max(headers):
         return False
     regions = [loop_region(b.facts, header) for header in headers]
     return not any(b.frame.index in region for region in regions) and max(map(max, regions)) < b.frame.index

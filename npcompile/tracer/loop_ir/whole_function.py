@@ -24,6 +24,7 @@ from npcompile.tracer.loop_ir import family
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.asking import guards_of_name, guards_of_type
 from npcompile.tracer.loop_ir.front_end import trace
+from npcompile.tracer.loop_ir.leaving import unchanged
 from npcompile.tracer.loop_ir.resume import live
 from npcompile.tracer.loop_ir.sources import Same
 from npcompile.tracer.resume import Ending
@@ -140,10 +141,8 @@ class WholeFunction:
 
     def held(self) -> dict[str, str]:
         """Parameters that stay what they are: the user's frame has them to its end."""
-        function = self.ending.function
-        changed = {i.argval for i in function.program.instructions if i.traits.place == "local" and i.traits.access != "read"}
-        named = zip(self.ending.point.layout.local_names, self.ending.point.parameters)
-        return {name: given for name, given in named if name not in changed}
+        given = unchanged(self.ending.function.facts)
+        return {n: at for n, at in zip(self.ending.point.layout.local_names, self.ending.point.parameters) if n in given}
 
     def text(self, recipe: Recipe, handed: dict[int, str]) -> str:
         """The Python expression for what a recipe makes."""
