@@ -102,6 +102,8 @@ def trace(
             front = replace(front, element=error.element)
         except Outside as found:
             front = replace(front, inputs=(*front.inputs, found.source))
+        except leaving.EndsBefore:
+            front = replace(front, ends_early=True)
 
 
 @dataclass(slots=True)
@@ -115,6 +117,7 @@ class FrontEnd:
     goes_on: bool
     element: Kind = Kind.INT  # of lists: what is appended says it, after they are made
     inputs: tuple[Source, ...] = ()
+    ends_early: bool = False  # where it may end after the loops, at the first block there?
     is_done: bool = False  # has the block its terminator?
     is_elsewhere: bool = False  # does another frame go on, where it stands?
 
@@ -142,6 +145,9 @@ class FrontEnd:
             except lists.OtherElement:
                 raise
             except Unsupported as error:
+                *_, own = b.frame.chain()
+                if b.goes_on and not self.ends_early and leaving.is_after_loops(own):
+                    raise leaving.EndsBefore from None
                 raise Unsupported(error.reason, error.line or b.at.line) from None
         b.program.body = [Cfg(b.blocks)]
         said = b.has_arrays, b.has_products, b.has_element_loops(entry.facts), b.has_loops, b.has_new_forms, tuple(b.tails)
@@ -162,11 +168,12 @@ class FrontEnd:
                 return
             if is_first:
                 beginning = leaving.begun(b)
-            if is_first and leaving.leads_to_raise(b):
-                if beginning is None:
-                    b.leave()
-                else:
-                    leaving.end(b, beginning)
+            is_raise = is_first and leaving.leads_to_raise(b)
+            if beginning is not None and (is_raise or is_first and self.ends_early):
+                leaving.end(b, beginning)
+                return
+            if is_raise:
+                b.leave()
                 return
             if is_first and index in b.facts.loop_headers and i.opname != "FOR_ITER":
                 b.has_loops = True

@@ -8,8 +8,12 @@ from npcompile.tensor_core.loop_ir.ops import Return
 from npcompile.tensor_core.loop_ir.states import Fixed, TupleOf
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.loop_ir.abstract import Raises, Unsupported, recipe_of
-from npcompile.tracer.loop_ir.builder import Builder, Saved, Tail
+from npcompile.tracer.loop_ir.builder import Builder, Frame, Saved, Tail
 from npcompile.tracer.loop_ir.lists import OtherElement
+
+
+class EndsBefore(Exception):
+    """A program that aborts has to end at the first block after the loops, as it cannot end in a later one."""
 
 
 def attempted(b: Builder, translate: Callable[[], None], beginning: Saved | None) -> bool:
@@ -17,7 +21,7 @@ def attempted(b: Builder, translate: Callable[[], None], beginning: Saved | None
 
     `beginning`: of the block, if the program may end there.
     """
-    before = b.saved() if not b.aborts and is_after_loops(b) else None
+    before = b.saved() if not b.aborts and is_after_loops(b.frame) else None
     try:
         translate()
     except Raises:
@@ -40,7 +44,7 @@ def attempted(b: Builder, translate: Callable[[], None], beginning: Saved | None
 
 def begun(b: Builder) -> Saved | None:
     """The beginning of a block that a program which aborts may end at."""
-    may_end = b.goes_on and b.frame.caller is None and b.facts.enterable[b.frame.index] and is_after_loops(b)
+    may_end = b.goes_on and b.frame.caller is None and b.facts.enterable[b.frame.index] and is_after_loops(b.frame)
     return b.saved() if may_end else None
 
 
@@ -73,10 +77,10 @@ def leads_to_raise(b: Builder) -> bool:
     return False
 
 
-def is_after_loops(b: Builder) -> bool:
+def is_after_loops(frame: Frame) -> bool:
     """Is no loop of the function left to run, and was there one?"""
-    headers = b.facts.loop_headers
-    if not headers or b.frame.index < max(headers):
+    headers = frame.facts.loop_headers
+    if not headers or frame.index < max(headers):
         return False
-    regions = [loop_region(b.facts, header) for header in headers]
-    return not any(b.frame.index in region for region in regions) and max(map(max, regions)) < b.frame.index
+    regions = [loop_region(frame.facts, header) for header in headers]
+    return not any(frame.index in region for region in regions) and max(map(max, regions)) < frame.index
