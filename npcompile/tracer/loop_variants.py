@@ -63,7 +63,8 @@ def may_be_whole(function: Compiled[Point], point: Point, state: tuple[Any, ...]
 def left_by_others(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
     """A program that aborts, of loops with what no other compiler has a form for."""
     refused = -1 - point.layout.index  # they are counted apart
-    if not function.facts.loop_headers or not function.are_native_asked or function.refusals.are_enough(refused, state):
+    has_loops = bool(function.facts.loop_headers) or comprehends(function)
+    if not has_loops or not function.are_native_asked or function.refusals.are_enough(refused, state):
         return None
     made = without_python(function, point, state, is_left=True)
     if made is None:

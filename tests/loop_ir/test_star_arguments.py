@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import traceback
+import types
 import warnings
 from collections import namedtuple
 from collections.abc import Callable, Iterator
@@ -127,6 +129,10 @@ def root(f, slope, x, args=(), tol=1e-12, most=50):
         if abs(step) < tol:
             return x, i
     raise RuntimeError(f"no root after {most} steps, at {x}")
+
+
+def triple(a, c, x, b=1.0, **names):
+    return a * x + b * c - len(names)
 
 
 def cubic(x, a, b):
@@ -286,6 +292,30 @@ def stored_and_found(f, x, out, args):
         return list({"all": out, "last": last, "k": k, "f": f(last, *args) if k else f}.values())
 
 
+def comprehended(f, x, args):
+    v = 3.0
+    found = [f(v, *args) for v in x]
+    return found, v
+
+
+def of_module(x, args):
+    s = 0.0
+    for k in range(x.size):
+        s += MODULE.line(x[k], *args)
+    return s
+
+
+def one_argument(f, x):
+    s = 0.0
+    for k in range(x.size):
+        s += f(x[k]) + f(x[k], b=s)
+    return s
+
+
+MODULE = types.ModuleType("one of the user's")
+MODULE.line = line  # type: ignore[attr-defined]
+
+
 def divided(x, a, b):
     y = x * a
     return y / b
@@ -349,6 +379,10 @@ PROGRAMS: dict[str, Program] = {
     "an error after the loop": (found_root, lambda: (cubic, slope_of_cubic, 2.0, (1.0, 3.0), 3)),
     "an error after the loop, of a number of NumPy's": (found_root, lambda: (cubic, slope_of_cubic, X[0], (1.0, 3.0), 3)),
     "a dict": (stored_and_found, lambda: (line, X, np.zeros(40), (2.0, 1.0))),
+    "a comprehension": (comprehended, lambda: (line, X, (2.0, 1.0))),
+    "a function of a module": (of_module, lambda: (X, (2.0, 1.0))),
+    "a partial": (one_argument, lambda: (functools.partial(line, a=2.0, b=1.0), X)),
+    "a partial of a partial": (one_argument, lambda: (functools.partial(functools.partial(triple, 2.0), 1.0), X)),
     "an error in the middle": (stored, lambda: (divided, X, np.zeros(40), (2.0, 0.0))),
     "stored": (stored, lambda: (divided, X, np.zeros(40), (2.0, 3.0))),
     "stored into what is read": (stored, lambda: (line, x := X.copy(), x, (2.0, 3.0))),

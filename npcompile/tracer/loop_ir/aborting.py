@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -41,7 +42,7 @@ from npcompile.tracer.conditions import conditions
 from npcompile.tracer.entry import plain_function
 from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
-from npcompile.tracer.loop_ir.arguments import container_type, held_by, is_named, is_sequence, typed
+from npcompile.tracer.loop_ir.arguments import container_type, held_by, is_named, is_sequence, parts_of_partial, typed
 from npcompile.tracer.loop_ir.asking import expression_of, guards_of_name, guards_of_type
 from npcompile.tracer.loop_ir.builder import Tail
 from npcompile.tracer.loop_ir.family import are_shared
@@ -215,7 +216,18 @@ class Left:
 
 def handles_exceptions(facts: CodeFacts) -> bool:
     """May an exception, that of a signal's handler for one, be seen in a loop, or right after it?"""
-    return any(facts.protected[index] for header in facts.loop_headers for index in loop_region(facts, header))
+    inside = {index for header in facts.loop_headers for index in loop_region(facts, header)}
+    handlers = {i.handler.target for i in facts.instructions if i.index in inside and i.handler is not None}
+    return not all(only_puts_back(facts, target) for target in handlers)
+
+
+def only_puts_back(facts: CodeFacts, index: int) -> bool:
+    """Does a handler only give a comprehension's variable back to the function, and raise the exception again?"""
+    while (traits := facts.instructions[index].traits).flow != "raise":
+        if traits.stack not in ("swap", "drop") and (traits.place, traits.access) != ("local", "write"):
+            return False
+        index += 1
+    return True
 
 
 def parts_of(function: Compiled[Point], source: Source, x: Any) -> Iterator[tuple[Source, Any, Guard | None]]:
@@ -227,6 +239,14 @@ def parts_of(function: Compiled[Point], source: Source, x: Any) -> Iterator[tupl
         yield source, x, All((OfType(source, function.object_of(str)), Equals(source, Literal(x))))
     elif isinstance(x, FunctionType):
         yield from parts_of_function(function, source, x)
+    elif type(x) is partial:
+        given, named = source.attribute("args"), source.attribute("keywords")
+        yield source, x, OfType(source, function.object_of(partial))
+        yield source, x, Length(given, "==", len(x.args))
+        yield source, x, Keys(named, Literal([*x.keywords]))
+        sources = [source.attribute("func"), *(given.item(k) for k in range(len(x.args))), *map(named.item, x.keywords)]
+        for each, part in zip(sources, parts_of_partial(x), strict=True):
+            yield from parts_of(function, each, part)
     elif kind is None:
         yield source, x, None
     else:

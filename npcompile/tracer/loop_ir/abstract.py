@@ -169,6 +169,15 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
+class Partial:
+    """A functools.partial that is an argument. The last of what it gives to the function have `names`."""
+
+    function: Abstract
+    args: tuple[Abstract, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NewErrorState:
     """An np.errstate that is not entered yet."""
 
@@ -183,7 +192,7 @@ class EnteredErrorState:
 
 
 Traversal: TypeAlias = "Range | Enumerate | Zip | Iterating | Rest"
-Function: TypeAlias = "Method | Cell | Closure"
+Function: TypeAlias = "Method | Cell | Closure | Partial"
 Abstract: TypeAlias = (
     "Value | Known | Tuple | Record | Slice | Seen | Pending | Traversal | Function | NewErrorState | EnteredErrorState"
 )
@@ -200,6 +209,7 @@ WORDS = {
     Zip: "a zip",
     Iterating: "an iterator",
     Closure: "a function made here",
+    Partial: "a functools.partial",
     Cell: "a variable of a function around",
     NewErrorState: "an np.errstate",
     EnteredErrorState: "an np.errstate",
@@ -239,6 +249,9 @@ def leaves(x: Abstract) -> Iterator[int]:
         case Closure(_, _, defaults, held):
             for item in (*defaults, *held):
                 yield from leaves(item)
+        case Partial(function, args):
+            for item in (function, *args):
+                yield from leaves(item)
         case Slice(start, stop):
             for bound in (start, stop):
                 if bound is not None:
@@ -274,6 +287,9 @@ def rebuilt(x: Abstract, values: Iterator[int]) -> Abstract:
             return Record(keys, tuple(rebuilt(item, values) for item in items), x.has_attributes)
         case Rest(items):
             return Rest(tuple(rebuilt(item, values) for item in items))
+        case Partial(inner, args, bound):
+            inner = rebuilt(inner, values)
+            return Partial(inner, tuple(rebuilt(item, values) for item in args), bound)
         case Slice(start, stop, step):
             first = start and rebuilt(start, values)
             return Slice(first, stop and rebuilt(stop, values), step)
@@ -331,6 +347,8 @@ def key_of(x: Abstract, types: list[Type]) -> Key:
         case Closure(function, cells, defaults, held):
             around = *cells, *defaults, *held
             return ("closure", id(function.__code__), id(function.__globals__), *(key_of(item, types) for item in around))
+        case Partial(inner, args, bound):
+            return ("partial", *bound, *(key_of(item, types) for item in (inner, *args)))
         case NewErrorState(modes):
             return ("new error state", modes)
         case EnteredErrorState(modes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import is_dataclass
+from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from npcompile import trees
 from npcompile.tensor_core.loop_ir.ops import Param
 from npcompile.tensor_core.loop_ir.types import Object, Type, type_of
 from npcompile.tracer.entry import plain_function
-from npcompile.tracer.loop_ir.abstract import Abstract, Closure, Known, Record, Tuple, Unsupported, Value
+from npcompile.tracer.loop_ir.abstract import Abstract, Closure, Known, Partial, Record, Tuple, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.control import is_written
 from npcompile.tracer.loop_ir.inlining import is_users
@@ -58,6 +59,9 @@ def taken(b: Builder, argument: Any, name: str, slot: int | None, level: int = 0
                 tuple(taken(b, x, f"{name}_{k}", None, level + 1) for k, x in enumerate(part)) for part in held_by(argument)
             ]
             return Closure(plain_function(argument), (), defaults, held)
+        if b.hands_on and type(argument) is partial:
+            function, *given = [taken(b, x, f"{name}_{k}", None, level + 1) for k, x in enumerate(parts_of_partial(argument))]
+            return Partial(function, tuple(given), tuple(argument.keywords))
         if trees.kind_of(argument) is not None:
             return tree_taken(b, argument, name, slot, level)
     kind = typed(argument)
@@ -67,6 +71,10 @@ def taken(b: Builder, argument: Any, name: str, slot: int | None, level: int = 0
     if isinstance(argument, np.ndarray):
         b.shapes[value] = argument.shape
     return Value(value)
+
+
+def parts_of_partial(argument: partial[Any]) -> list[Any]:
+    return [argument.func, *argument.args, *argument.keywords.values()]
 
 
 def tree_taken(b: Builder, argument: Any, name: str, slot: int | None, level: int) -> Abstract:

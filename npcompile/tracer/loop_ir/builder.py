@@ -183,8 +183,9 @@ class Builder:
 
     def note_new_form(self) -> None:
         """Tuples that are arguments, and calls with stars, have no form elsewhere."""
-        *_, own = self.frame.chain()
-        self.has_new_forms |= any(own.index in loop_region(own.facts, header) for header in own.facts.loop_headers)
+        self.has_new_forms |= any(
+            frame.index in loop_region(frame.facts, header) for frame in self.frame.chain() for header in frame.facts.loop_headers
+        )
 
     # --- names
 

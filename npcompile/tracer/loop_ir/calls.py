@@ -14,7 +14,7 @@ from npcompile.numpy_shim import registry
 from npcompile.tensor_core.loop_ir.ops import FP_ERRORS, Call
 from npcompile.tensor_core.loop_ir.states import ErrorState, Mode
 from npcompile.tensor_core.loop_ir.types import DTYPES, F64, PYTHON, Kind, List, Memref, Scalar
-from npcompile.tracer.loop_ir import control, filling, indexing, lists, numbers, statements
+from npcompile.tracer.loop_ir import control, filling, indexing, inlining, lists, numbers, statements
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
     Enumerate,
@@ -243,6 +243,12 @@ def named(b: Builder, source: ModuleAttribute) -> Abstract:
     return Known(found)
 
 
+def is_known_in(b: Builder, module: ModuleType, name: str) -> bool:
+    """May it be a function that the program knows, or writes into itself?"""
+    found = vars(module).get(name)
+    return module in (np, np.linalg, math) or control.is_written(found) or b.aborts and inlining.is_users(found)
+
+
 def attribute(b: Builder, x: Abstract, name: str) -> Abstract:
     """`x.name`."""
     match x:
@@ -250,7 +256,7 @@ def attribute(b: Builder, x: Abstract, name: str) -> Abstract:
             return items[keys.index(name)]
         case Tuple(items, names=names) if name in names:
             return items[names.index(name)]
-        case Known(ModuleType() as module) if module in (np, np.linalg, math) or control.is_written(vars(module).get(name)):
+        case Known(ModuleType() as module) if is_known_in(b, module, name):
             return named(b, ModuleAttribute(module, name))
         case Value(array) if isinstance(kind := b.type(array), Memref):
             match name:

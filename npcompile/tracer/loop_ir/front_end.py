@@ -28,6 +28,7 @@ from npcompile.tracer.loop_ir.abstract import (
     Mark,
     Method,
     NewErrorState,
+    Partial,
     Pending,
     Range,
     Record,
@@ -259,8 +260,18 @@ def load_fast(front: FrontEnd, b: Builder, i: Instruction) -> None:
     b.frame.stack.append(found)
 
 
+@handles("LOAD_FAST_AND_CLEAR")
+def load_fast_and_clear(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    """A comprehension begins whose variable the function may have too."""
+    b.frame.stack.append(b.frame.locals.pop(i.arg, NULL))
+
+
 @handles("STORE_FAST")
 def store_fast(front: FrontEnd, b: Builder, i: Instruction) -> None:
+    if b.frame.stack[-1] == NULL:
+        b.frame.stack.pop()
+        b.frame.locals.pop(i.arg, None)
+        return
     x = b.frame.locals[i.arg] = b.frame.stack.pop()
     if isinstance(x, Value) and x.value not in b.program.names:
         b.program.names[x.value] = i.argval
@@ -369,11 +380,14 @@ def list_extend(front: FrontEnd, b: Builder, i: Instruction) -> None:
 
 @handles("LIST_APPEND")
 def list_append(front: FrontEnd, b: Builder, i: Instruction) -> None:
-    """Of what stands after a star, in a tuple or a list."""
-    item, before = b.frame.stack.pop(), b.frame.stack[-1]
-    if not b.aborts or not isinstance(before, Tuple) or i.arg != 1:
+    """Of a comprehension, or of what stands after a star, in a tuple or a list."""
+    item, before = b.frame.stack.pop(), b.frame.stack[-i.arg]
+    if b.aborts and is_list(b, before):
+        lists.append(b, calls.value_of(before), calls.value_of(item))
+    elif b.aborts and isinstance(before, Tuple) and i.arg == 1:
+        b.frame.stack[-1] = Tuple((*before.items, item), True)
+    else:
         raise Unsupported("a list that is made of another object")
-    b.frame.stack[-1] = Tuple((*before.items, item), True)
 
 
 @handles("LIST_TO_TUPLE")
@@ -537,6 +551,9 @@ def called(front: FrontEnd, b: Builder, args: list[Abstract], names: tuple[str, 
         b.forget_flags()
         stack.append(Known(None))
         return
+    while isinstance(function, Partial):
+        b.note_new_form()
+        function, args, names = tuples.with_bound(function, args, names)
     function = control.written_for(b, function)
     if b.aborts and isinstance(function, Closure | Known) and inlining.is_written_here(function):
         b.frame, front.is_elsewhere = inlining.entered(b, function, args, names, calls.constant), True

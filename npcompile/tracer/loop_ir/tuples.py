@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npcompile.tracer.loop_ir.abstract import Abstract, Known, Record, Tuple, Unsupported, in_words
+from npcompile.tracer.loop_ir.abstract import Abstract, Known, Partial, Record, Tuple, Unsupported, in_words
 from npcompile.tracer.loop_ir.builder import Builder
 
 
@@ -61,3 +61,10 @@ def spread(b: Builder, positional: Abstract, keywords: Abstract) -> tuple[list[A
     if len(names) < len(keywords.keys):
         raise Unsupported("keywords that are no strings")
     return [*positional.items, *keywords.items], names
+
+
+def with_bound(x: Partial, args: list[Abstract], names: tuple[str, ...]) -> tuple[Abstract, list[Abstract], tuple[str, ...]]:
+    """The function of a functools.partial, and what it is called with. What the call names takes the place of what is bound."""
+    first, count = len(args) - len(names), len(x.args) - len(x.names)
+    named = dict(zip(x.names, x.args[count:])) | dict(zip(names, args[first:]))
+    return x.function, [*x.args[:count], *args[:first], *named.values()], tuple(named)
