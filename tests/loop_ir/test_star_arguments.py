@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
+import threading
 import traceback
 import types
 import warnings
@@ -573,6 +574,31 @@ def test_loops_in_which_exceptions_are_handled_stay() -> None:
     for args in ((2.0, 0.0), (2.0, 1.0)):
         agree(compiled, handled, (X, args))
     assert programs(compiled) == 0
+
+
+def repeated(f, n, args):
+    s = 0.0
+    for k in range(n):
+        s = f(s, *args) + (k & 1)
+    return s
+
+
+def test_other_threads_run_meanwhile() -> None:
+    compiled, steps, is_done = npc.compile(repeated), [0], threading.Event()
+    agree(compiled, repeated, (line, 100, (0.5, 1.0)))
+
+    def count() -> None:
+        while not is_done.wait(0.001):
+            steps.append(0)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = len(steps)
+    result = compiled(line, 100_000_000, (0.5, 1.0))
+    during = len(steps) - before
+    is_done.set()
+    thread.join()
+    assert result == compiled(line, 100, (0.5, 1.0)) and during > 5 and programs(compiled) == 1
 
 
 def test_explain_names_the_program() -> None:

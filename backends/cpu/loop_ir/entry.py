@@ -52,6 +52,7 @@ def entry_lines(program: Program, ways: Ways, written: Sequence[bool]) -> Iterat
     kinds = [program.types[param.value] for param in program.params]
     yield CText(HEAD)
     yield c('  if (nargs > {} && rt->take_int(args[{}], &how)) return rt->leave({}, "");', len(kinds), len(kinds), OTHERS)
+    yield c("  frame.lets_others = {};", int(not any(written)))
     yield c("  frame.errors = how & 15; frame.leaves = how >> 4 & 1; frame.fuel = how >> 5;")
     yield c("  union npc_word in[{}], out[{}];", 1 + sum(map(words_of, kinds)), 1 + ways.words)
     word = 0

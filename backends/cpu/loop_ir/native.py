@@ -85,7 +85,10 @@ class Entry:
         yield from self.taken()
         yield from self.apart()
         yield from self.arrays()
-        yield c("  struct npc_frame frame = {{ .errors = 15, .fuel = {}, .args = args, .nargs = nargs }};", PATIENCE)
+        frame = c(
+            "{{ .errors = 15, .fuel = {}, .args = args, .nargs = nargs, .lets_others = {} }}", PATIENCE, int(not self.writes)
+        )
+        yield c("  struct npc_frame frame = {};", frame)
         yield c("  const npc_i64 way = failed ? -1 : npc_loop(&frame, in, out);")
         yield c("  PyObject* result = 0;")
         yield c("  switch (way) {{")
@@ -108,6 +111,10 @@ class Entry:
             yield c("  rt->decref(made_{});", k)
         yield c("  return result;")
         yield c("}}")
+
+    @property
+    def writes(self) -> bool:
+        return any(each.is_written for each in self.arguments)
 
     def taken(self) -> Iterator[CText]:
         """What is asked of the arguments, and their words."""

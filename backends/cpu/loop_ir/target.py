@@ -27,6 +27,7 @@ enum {{ NPC_FEW = 4, NPC_FEW_BYTES = 4096 }}; /* arrays that need no memory of t
 struct npc_frame {{
   npc_i64 errors, fuel, leaves, done, left; struct npc_block* blocks; struct npc_list* lists; struct npc_room* rooms;
   PyObject* const* args; npc_i64 nargs, few; struct npc_block first[NPC_FEW];
+  int lets_others; /* may other threads of Python run meanwhile? Not where what they write would be undone. */
 }};
 #define NPC_INLINE static inline __attribute__((unused))
 #define NPC_UNLIKELY(c) __builtin_expect(!!(c), 0)
@@ -90,7 +91,7 @@ NPC_INLINE unsigned npc_hardware(npc_i64 errors) {{
 /* Does a signal wait that Python has a handler for, or does the caller want the program to be left here? */
 static __attribute__((noinline, unused)) int npc_poll(struct npc_frame* frame) {{
   frame->done += {PATIENCE};
-  return frame->leaves || rt->interrupted();
+  return frame->leaves || (frame->lets_others ? rt->poll() : rt->interrupted());
 }}
 #define NPC_POLL(label) if (NPC_UNLIKELY(--fuel < 0)) {{ if (npc_poll(frame)) goto label; fuel = {PATIENCE}; }}
 /* Small arrays that nobody else has, for the next call. */
