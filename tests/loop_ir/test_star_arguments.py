@@ -462,6 +462,15 @@ def test_a_program_for_each_function_and_for_tuples_of_each_kind() -> None:
     agree(compiled, summed, (line, X, 3.0))
 
 
+def test_a_program_for_each_of_several_functions() -> None:
+    compiled = npc.compile(summed)
+    functions = [line, lambda x, a, b: x - a, lambda x, a, b: x * b, lambda x, a, b: a / (x + b), lambda x, a, b: abs(x - a)]
+    for _ in range(2):
+        for f in functions:
+            agree(compiled, summed, (f, X, (2.0, 1.0)))
+    assert programs(compiled) == len(functions)
+
+
 def test_functions_whose_parts_change() -> None:
     def f(x, a, *, b=1.0):
         return x * a + b
