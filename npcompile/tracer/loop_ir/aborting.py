@@ -7,10 +7,10 @@ program leaves, Python does again from the beginning: arguments are as before, a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import partial
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ WITHOUT_PYTHON = "compiled without Python"  # in the account of `explain`
 # Without fullgraph=True, which has nothing else to run:
 MOST_ABORTS = 16  # one after another, before a program is not tried any more
 MOST_PROGRAMS = 3  # for arguments of the same types, as what names stand for changes
-Key = tuple[Type | CodeType, ...]  # types of arguments, and what functions among them do
+Key = tuple[Hashable, ...]  # types of arguments, and what functions among them do
 
 
 def aborting_function(function: Compiled[Point], point: Point, state: tuple[Any, ...], is_left: bool = False) -> Variant | None:
@@ -111,8 +111,10 @@ class Aborting:
             raise Unsupported("loops that others may have")
         taken = [part for name, x in zip(point.parameters, state) for part in parts_of(function, Name(name), x)]
         leaves = [(source, x) for source, x, guard in taken if guard is None]
-        codes = dict.fromkeys(plain_function(x).__code__ for _, x, _ in taken if isinstance(x, FunctionType))
-        key = (*(type_of_param(x) for _, x in leaves), *codes)
+        key = (
+            *(type_of_param(x) for _, x in leaves),
+            *dict.fromkeys(fixed_part(x) for _, x, guard in taken if guard is not None),
+        )
         if not function.options.fullgraph and function.aborting.get(key, 0) >= MOST_PROGRAMS:
             raise Unsupported("names stand for other values in each call, or calls end where Python goes on")
         outside = [(expression_of(function, source), source.read()) for source in traced.inputs]
@@ -279,6 +281,13 @@ def parts_of_function(function: Compiled[Point], source: Source, x: FunctionType
         yield from parts_of(function, at.item(k), part)
     for k, part in enumerate(held):
         yield from parts_of(function, source.attribute("__closure__").item(k).attribute("cell_contents"), part)
+
+
+def fixed_part(x: Any) -> Any:
+    """What a program is for of an argument that is no param: the code of a function, a function that is known, a string."""
+    if isinstance(x, FunctionType) and not is_named(x):
+        return plain_function(x).__code__
+    return x if is_named(x) or type(x) is str else type(x)
 
 
 def type_of_param(x: Any) -> Type:
