@@ -317,6 +317,16 @@ MODULE = types.ModuleType("one of the user's")
 MODULE.line = line  # type: ignore[attr-defined]
 
 
+def of_any_sequence(f, x, args, start=None):
+    if not callable(f) or callable(x):
+        raise TypeError("f")
+    given, args = tuple(args), [*list(args), 1.0]
+    s = 0.0 if start is None else start
+    for k in range(x.size):
+        s += f(x[k], *args[:-1]) - args[-1]
+    return s, given
+
+
 def divided(x, a, b):
     y = x * a
     return y / b
@@ -384,6 +394,9 @@ PROGRAMS: dict[str, Program] = {
     "a function of a module": (of_module, lambda: (X, (2.0, 1.0))),
     "a partial": (one_argument, lambda: (functools.partial(line, a=2.0, b=1.0), X)),
     "a partial of a partial": (one_argument, lambda: (functools.partial(functools.partial(triple, 2.0), 1.0), X)),
+    "a tuple of a tuple": (of_any_sequence, lambda: (line, X, (2.0, 1.0))),
+    "a tuple of a list": (of_any_sequence, lambda: (line, X, [2.0, 1.0], 1)),
+    "a tuple of a named tuple": (of_any_sequence, lambda: (line, X, Line(2.0, 1.0), np.float32(1.5))),
     "an error in the middle": (stored, lambda: (divided, X, np.zeros(40), (2.0, 0.0))),
     "stored": (stored, lambda: (divided, X, np.zeros(40), (2.0, 3.0))),
     "stored into what is read": (stored, lambda: (line, x := X.copy(), x, (2.0, 3.0))),
@@ -460,6 +473,7 @@ def test_a_program_for_each_function_and_for_tuples_of_each_kind() -> None:
     agree(compiled, summed, (line, X, (1.0, 2.0, 3.0)))
     agree(compiled, summed, (line, X, (1.0, None)))
     agree(compiled, summed, (line, X, 3.0))
+    agree(compiled, summed, (3.0, X, (1.0,)))
 
 
 def test_a_program_for_each_of_several_functions() -> None:

@@ -14,14 +14,16 @@ from npcompile.numpy_shim import registry
 from npcompile.tensor_core.loop_ir.ops import FP_ERRORS, Call
 from npcompile.tensor_core.loop_ir.states import ErrorState, Mode
 from npcompile.tensor_core.loop_ir.types import DTYPES, F64, PYTHON, Kind, List, Memref, Scalar
-from npcompile.tracer.loop_ir import control, filling, indexing, inlining, lists, numbers, statements
+from npcompile.tracer.loop_ir import control, filling, indexing, inlining, lists, numbers, statements, tuples
 from npcompile.tracer.loop_ir.abstract import (
     Abstract,
+    Closure,
     Enumerate,
     Known,
     Method,
     Named,
     NewErrorState,
+    Partial,
     Range,
     Record,
     Seen,
@@ -128,6 +130,25 @@ def is_instance(b: Builder, args: Arguments) -> Abstract:
     return Value(b.constant(issubclass(kind, tuple(found))))
 
 
+def tuple_(b: Builder, args: Arguments) -> Abstract:
+    return tuples.made_of(only(args), False)
+
+
+def list_(b: Builder, args: Arguments) -> Abstract:
+    return tuples.made_of(only(args), True)
+
+
+def is_callable(b: Builder, args: Arguments) -> Abstract:
+    match only(args):
+        case Closure() | Partial():
+            return Value(b.constant(True))
+        case Known(named):
+            return Value(b.constant(callable(named)))
+        case Tuple(names=()) | Value():
+            return Value(b.constant(False))
+    raise Unsupported("callable of this")
+
+
 def class_of(b: Builder, x: Abstract) -> type | None:
     """Of a number, an array, a tuple or a list, a string; None where it is not known."""
     match x:
@@ -161,6 +182,9 @@ OWN: Final[dict[Named, Function]] = {
     len: length,
     abs: absolute,
     isinstance: is_instance,
+    tuple: tuple_,
+    list: list_,
+    callable: is_callable,
     np.empty_like: filling.like(False),
     np.empty: filling.new_array(False),
     np.zeros: filling.new_array(True),

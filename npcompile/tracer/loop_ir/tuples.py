@@ -20,6 +20,13 @@ def joined(symbol: str, left: Tuple, right: Tuple) -> Tuple:
     return Tuple((*left.items, *right.items))
 
 
+def made_of(x: Abstract, is_list: bool) -> Tuple:
+    """`tuple(x)` or `list(x)`: a tuple is the tuple of itself."""
+    if not isinstance(x, Tuple):
+        raise Unsupported(f"a tuple or list of {in_words(x)}")
+    return x if not is_list and not x.is_list and not x.names else Tuple(x.items, is_list)
+
+
 def part(x: Tuple, start: int | None, stop: int | None, step: int) -> Tuple:
     """`x[start:stop:step]`: itself where that is all of a tuple."""
     items = x.items[start:stop:step]
