@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -81,3 +83,25 @@ def test_what_the_user_has_switched_off_stays_so() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_forked_child_searches_though_another_thread_does_not() -> None:
+    has_stopped, may_go_on = threading.Event(), threading.Event()
+
+    def compile_for_long() -> None:
+        with without_collections():
+            has_stopped.set()
+            may_go_on.wait(60)
+
+    thread = threading.Thread(target=compile_for_long)
+    thread.start()
+    assert has_stopped.wait(60)
+    assert not gc.isenabled()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if gc.isenabled() else 1)
+    _, status = os.waitpid(child, 0)
+    may_go_on.set()
+    thread.join()
+    assert status == 0
+    assert gc.isenabled()
