@@ -21,6 +21,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,26 @@ def measured_again(package: str, name: str, found: dict[str, float], imports: st
     return sorted(rows, key=lambda row: row["ratio"])[len(rows) // 2]
 
 
+def rows_of(package: str, select: str, imports: str, absent: list[str]) -> dict[str, dict[str, float]]:
+    """Rows of the package's calls with `select` in their names; of those that cannot be made `absent` is told why."""
+    plain, compiled = pair(package, imports)
+    rows = {}
+    for name, _ in CALLS[package]:
+        if select not in name:
+            continue
+        found = measured(plain, compiled, name)
+        if isinstance(found, str):
+            absent.append(f"{package} {name} ({found})")
+            continue
+        if found["ratio"] > NOISE:
+            found = measured_again(package, name, found, imports)
+        rows[name] = found
+        print(f"{package} {name}: {found['ratio']:.2f}", file=sys.stderr, flush=True)
+    for worker in (plain, compiled):
+        worker.end()
+    return rows
+
+
 def table(rows: dict[str, dict[str, dict[str, float]]], absent: list[str], imports: str) -> str:
     lines = ["# Packages with every function compiled", "", machine_line(), ""]
     if imports:
@@ -180,30 +202,18 @@ def main() -> None:
     parser.add_argument("-o", dest="file", type=Path, help="where to write the table")
     parser.add_argument("-k", dest="select", default="", help="calls with this in their names")
     parser.add_argument("--imports", default="", metavar="MODULE,...", help="compile nothing: import these in the other process")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="packages, on a machine with processors for all")
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
     parser.add_argument("--compiled", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
         work(given.worker, given.compiled, given.imports)
         return
-    rows: dict[str, dict[str, dict[str, float]]] = {}
-    absent = []
-    for package in given.packages or CALLS:
-        plain, compiled = pair(package, given.imports)
-        rows[package] = {}
-        for name, _ in CALLS[package]:
-            if given.select not in name:
-                continue
-            found = measured(plain, compiled, name)
-            if isinstance(found, str):
-                absent.append(f"{package} {name} ({found})")
-                continue
-            if found["ratio"] > NOISE:
-                found = measured_again(package, name, found, given.imports)
-            rows[package][name] = found
-            print(f"{package} {name}: {found['ratio']:.2f}", file=sys.stderr, flush=True)
-        for worker in (plain, compiled):
-            worker.end()
+    absent: list[str] = []
+    packages = given.packages or list(CALLS)
+    with ThreadPoolExecutor(given.at_once) as pool:
+        measure = partial(rows_of, select=given.select, imports=given.imports, absent=absent)
+        rows = dict(zip(packages, pool.map(measure, packages)))
     text = table(rows, absent, given.imports)
     print(text)
     if given.file:
