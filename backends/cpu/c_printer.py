@@ -31,6 +31,7 @@ from npcompile.backends.cpu.primitives import (
 )
 from npcompile.backends.cpu.reducers import added_text, from_zero, identity_text, is_pairwise, is_position, notes_nan, tree_text
 from npcompile.backends.cpu.software_pipelining import Pipeline
+from npcompile.backends.cpu.vector_loops import VectorForm
 from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
@@ -355,9 +356,33 @@ class Printer(Sums):
             if is_position(a):
                 self.line(f"int64_t {a.name}_at[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
                 self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}_at[lane] = -1;")
+        form = self.values.vectors.get(s) if self.width == str(COLUMN_BLOCK) and not self.replaced else None
+        if form:
+            self.line(IS_HERE)
+            self.column_vectors(s, form)
+            self.line("#else")
         self.lane, self.is_running = "lane", s.is_running
         self.column_loops(s, rows)
         self.lane, self.is_running = "0", False
+        if form:
+            self.line("#endif")
+
+    def column_vectors(self, s: Columns, form: VectorForm) -> None:
+        """The same where all columns are one vector."""
+        vectors = Vectors(self, self.statements, form=form)
+        self.open("{")
+        for a in s.accumulators:
+            self.line(form.lanes.named(f"npc_numbers@ {a.name}_vector = npc_all@({identity_text(a)});"))
+        for axis, n in s.loops:
+            first, end = self.limits.get(axis, ("0", size_text(n)))
+            self.open(f"for (int64_t {axis} = {first}, end_{axis} = {end}; {axis} < end_{axis}; {axis}++) {{")
+        self.line(f"const int64_t {s.axis} = first;")
+        vectors.statements(s.body, "lanes")
+        for _ in s.loops:
+            self.close()
+        for a in s.accumulators:
+            self.line(form.lanes.named(f"*(npc_numbers@_in_memory*){a.name} = {a.name}_vector;"))
+        self.close()
 
     def column_loops(self, s: Columns, rows: int) -> None:
         loops = [(axis, *self.limits.get(axis, ("0", size_text(n)))) for axis, n in s.loops]

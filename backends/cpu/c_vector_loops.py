@@ -18,7 +18,7 @@ from npcompile.backends.cpu.primitives import c_type, power_text
 from npcompile.backends.cpu.statement_forms import room_of_terms
 from npcompile.backends.cpu.vector_loops import VectorForm, template_of
 from npcompile.backends.kernels.index import split_linear
-from npcompile.backends.kernels.kernel import Let, Load, Position, Statement, Store, Value
+from npcompile.backends.kernels.kernel import Accumulate, Let, Load, Position, Statement, Store, Value
 
 EARLY = 1536  # bytes ahead
 
@@ -89,6 +89,8 @@ class Vectors(Elements):
                 case Store():
                     has_room = s.buffer in map(room_of_terms, self.p.accumulators.values())
                     self.store(place_of(s), self.operand(s.value), is_some=bool(end) and not has_room)
+                case Accumulate(name, value):
+                    self.p.line(f"{name}_vector = {name}_vector + {self.operand(value)};")
                 case Let() | Load() | Position() if s.target.name in self.form.scalars:
                     self.print_statements([s])
                 case Let() | Load() | Position():

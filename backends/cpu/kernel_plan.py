@@ -103,7 +103,7 @@ class ValueForms:
     opaque: Mapping[str, Opaque] = field(default_factory=dict)  # by the names of results
     totals: frozenset[str] = frozenset()  # accumulators whose results the compiler must not know
     constants: Mapping[str, object] = field(default_factory=dict)  # values that are numbers
-    vectors: Mapping[Loop, VectorForm] = field(default_factory=dict)  # loops, those of terms too, that are written in vectors
+    vectors: Mapping[Loop | Columns, VectorForm] = field(default_factory=dict)  # loops, those of terms too, that are written so
 
 
 # --- how kernels run: one of these

@@ -28,7 +28,7 @@ from npcompile.backends.cpu.kernel_plan import (
     ValueForms,
     Way,
 )
-from npcompile.backends.cpu.vector_loops import VectorForm, vectors_of
+from npcompile.backends.cpu.vector_loops import VectorForm, column_vectors_of, vectors_of
 from npcompile.backends.kernels.kernel import Accumulate, Columns, Let, Load, Loop, Position, Reduce, Scan, ScratchRow, Statement
 from npcompile.tensor_core.dim import Size
 
@@ -44,7 +44,7 @@ class Following:
     known: KnownNumbers = field(default_factory=KnownNumbers)
     opaque: dict[str, Opaque] = field(default_factory=dict)
     constants: dict[str, object] = field(default_factory=dict)
-    vectors: dict[Loop, VectorForm] = field(default_factory=dict)
+    vectors: dict[Loop | Columns, VectorForm] = field(default_factory=dict)
 
     def forms(self) -> ValueForms:
         return ValueForms(self.opaque, frozenset(self.known.totals), self.constants, self.vectors)
@@ -102,6 +102,8 @@ class Following:
                 case Reduce():
                     self.statements(s.body, around=s)
                 case Columns():
+                    if form := column_vectors_of(s, self.known):
+                        self.vectors[s] = form
                     self.statements(s.body)
                     self.statements(s.finish if finishes else ())
                 case Scan() | ScratchRow():

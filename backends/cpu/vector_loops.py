@@ -17,7 +17,7 @@ from npcompile.backends.cpu.lanes import LANES, Lanes
 from npcompile.backends.cpu.primitives import NUMPY_LIBM, PRIMITIVES
 from npcompile.backends.cpu.small_powers import CHOSEN
 from npcompile.backends.kernels.index import is_number, split_linear, symbols_in
-from npcompile.backends.kernels.kernel import Let, Load, Position, Statement, Store
+from npcompile.backends.kernels.kernel import Accumulate, Columns, Let, Load, Position, Statement, Store
 from npcompile.backends.kernels.operations import short
 
 MOST_INSIDE = 12  # functions that are written into a loop: compilers take long over more
@@ -50,7 +50,8 @@ OF_TRUTH_VALUES = dict.fromkeys(("logical_and", "bitwise_and"), "{0} & {1}")
 OF_TRUTH_VALUES |= dict.fromkeys(("logical_or", "bitwise_or"), "{0} | {1}")
 OF_TRUTH_VALUES |= dict.fromkeys(("logical_xor", "bitwise_xor"), "{0} ^ {1}")
 OF_TRUTH_VALUES |= dict.fromkeys(("logical_not", "invert"), "~{0}")
-OF_INTEGERS = {op: PRIMITIVES[op]["i"] for op in ("add", "subtract", "multiply", "negative", "positive", "square")}
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+OF_INTEGERS = {op: PRIMITIVES[op]["i"] for op in ("add", "subtract", "multiply", "negative", "positive", "square", *COMPARISONS)}
 CASTS = dict.fromkeys((("b1", "f8"), ("b1", "f4")), "npc_either@({0}, npc_all@(1), npc_all@(0))")
 CASTS |= dict.fromkeys((("f8", "b1"), ("f4", "b1")), "({0} != 0)")
 CASTS |= {("i8", "f8"): "__builtin_convertvector({0}, npc_f8x8)"}
@@ -94,7 +95,7 @@ def lanes_of(body: Sequence[Statement]) -> Lanes | None:
     found: set[str] = set()
     for s in body:
         match s:
-            case Let(target) | Load(target) | Position(target) | Store(_, _, target):
+            case Let(target) | Load(target) | Position(target) | Store(_, _, target) | Accumulate(_, target):
                 found.add(short(target.dtype))
             case _:
                 return None
@@ -103,11 +104,15 @@ def lanes_of(body: Sequence[Statement]) -> Lanes | None:
 
 
 def vectors_of(axis: str, body: Sequence[Statement], known: KnownNumbers, unread: Set[str]) -> VectorForm | None:
-    """How the body of a parallel loop is written in vectors, if all of it can be. `unread`: memory that is only written."""
+    """How the body of a parallel loop is written in vectors, if all of it can be. `unread`: memory that is only written.
+
+    A body that accumulates is that of columns, whose sums are vectors.
+    """
     scalars: set[str] = set()
     made: set[str] = set()
     read: list[Load] = []
     written: list[Store] = []
+    accumulates = False
     if (lanes := lanes_of(body)) is None:
         return None
     for s in body:
@@ -133,9 +138,11 @@ def vectors_of(axis: str, body: Sequence[Statement], known: KnownNumbers, unread
                 if symbols_in(offset) & made or not is_number(linear[0], value.dtype.itemsize):
                     return None
                 written.append(s)
+            case Accumulate(_, value) if short(value.dtype) == lanes.dtype:
+                accumulates = True
             case _:
                 return None
-    if not written:
+    if not written and not accumulates:
         return None
     return VectorForm(
         lanes,
@@ -145,5 +152,20 @@ def vectors_of(axis: str, body: Sequence[Statement], known: KnownNumbers, unread
         tuple(read),
         tuple(written),
         are_inside=sum(isinstance(s, Let) and s.op in FUNCTIONS for s in body) <= MOST_INSIDE,
-        is_past_caches=all(s.buffer in unread for s in written),
+        is_past_caches=bool(written) and all(s.buffer in unread for s in written),
     )
+
+
+def column_vectors_of(s: Columns, known: KnownNumbers) -> VectorForm | None:
+    """How sums of columns that one vector has room for are written, where conditions choose what is added.
+
+    So few columns are no loop any more before compilers look for vectors, and a condition is a jump then. Without conditions
+    they make vectors of the columns themselves.
+    """
+    if s.is_running or s.run > 1 or not s.loops or not isinstance(s.size, int) or (lanes := lanes_of(s.body)) is None:
+        return None
+    if not 1 < s.size <= lanes.count or not any(isinstance(x, Let) and x.op == "where" for x in s.body):
+        return None
+    if any(a.reducer != "add" or short(a.dtype) != lanes.dtype for a in s.accumulators):
+        return None
+    return vectors_of(s.axis, s.body, known, frozenset())

@@ -28,6 +28,7 @@ ERRORS = {"f8": (1e-13, 1e-14), "f4": (2e-5, 1e-5)}  # relative and absolute
 def without_vectors() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(known_values, "vectors_of", lambda *_: None)
+        patch.setattr(known_values, "column_vectors_of", lambda *_: None)
         yield
 
 
@@ -156,6 +157,35 @@ def test_programs(function, dtype) -> None:
             for mine, numpys in zip(results, as_tuple(function(*(x.copy() for x in args))), strict=True):
                 np.testing.assert_allclose(mine, numpys, *ERRORS[dtype])
     assert vectors_of(both.plans) or function in OF_FLOAT64 and dtype == "f4"
+
+
+def means_of_groups(points, labels):
+    return tuple(points[labels == k].mean(axis=0) for k in range(4))
+
+
+def signed_sums(points, labels):
+    return (np.where((labels > 1)[:, None], points, -points).sum(axis=0),)
+
+
+def sums_of_positives(points, labels):
+    return (np.where(points < 0, 0, points).sum(axis=0),)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", [means_of_groups, signed_sums, sums_of_positives])
+def test_columns_that_are_one_vector(function, dtype) -> None:
+    """Sums of columns under conditions, also of NaN, infinities and zeros: NumPy's bits."""
+    width = 64 // np.dtype(dtype).itemsize
+    for columns in (2, 3, width - 1, width, width + 1):
+        both = Both(function)
+        for rows in (5, 300):
+            points, labels = np.resize(special(rows * columns, dtype), (rows, columns)), np.arange(rows) * 7 % 5
+            with np.errstate(all="ignore"):
+                for mine, numpys in zip(both(points, labels), function(points, labels), strict=True):
+                    np.testing.assert_array_equal(mine, numpys)
+                    assert np.all((np.signbit(mine) == np.signbit(numpys)) | np.isnan(mine))
+        are_of_one_size = dtype == "f8" or function is sums_of_positives  # labels have 64 bits
+        assert bool(vectors_of(both.plans)) is (columns <= width and are_of_one_size)
 
 
 def test_nothing_else_is_written_or_read() -> None:
