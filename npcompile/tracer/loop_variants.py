@@ -86,7 +86,9 @@ def before_graphs(function: Compiled[Point], point: Point, state: tuple[Any, ...
 
 def native_loop(function: Compiled[Point], point: Point, state: tuple[Any, ...]) -> Variant | None:
     """A variant that runs the loop whose header the Point is at as one native program, where it has that form."""
-    return loops_at(function, point, state) if function.may_be_native(point.layout.index, state) else None
+    made = loops_at(function, point, state) if function.may_be_native(point.layout.index, state) else None
+    is_header = point.layout.index in function.facts.loop_headers and not point.is_start
+    return left_by_others(function, point, state) if made is None and is_header else made
 
 
 def loops_at(
@@ -110,7 +112,7 @@ def control_loops(function: Compiled[Point], point: Point, state: tuple[Any, ...
 
 def without_python(function: Compiled[Point], point: Point, state: tuple[Any, ...], is_left: bool = False) -> Variant | None:
     """A variant that runs a whole function as one program which aborts where it would need Python."""
-    if not point.is_start or are_any_on_device(state):
+    if not (point.is_start or is_left) or are_any_on_device(state):
         return None
     from npcompile.tracer.loop_ir.aborting import aborting_function  # here: functions without loops need nothing of it
 

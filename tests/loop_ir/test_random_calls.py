@@ -81,14 +81,13 @@ def draw_program(draw: Draw) -> Program:
     for k in range(draw(1, 3)):
         made, which = writer.function(k, known)
         lines, known = [*lines, *made], [*known, which]
-    lines += [
-        "def f(h, x, args, names, out):",
-        f"    s = {writer.pick(('0.0', '1', 'args[0]', 'x[0]'))}",
-        "    for k in range(x.size):",
-    ]
-    lines += ["        v = x[k]"]
+    lines += ["def f(h, x, args, names, out):", f"    s = {writer.pick(('0.0', '1', 'args[0]', 'x[0]'))}"]
+    has_other = draw(0, 2)  # what has no program, before the loop and after it
+    lines += ["    seen = names.copy()"] * (has_other == 1)
+    lines += [writer.pick(("    for k in range(x.size):", "    for k in range(x.size - 1, -1, -1):")), "        v = x[k]"]
     for _ in range(draw(1, 4)):
         lines += [f"        {line}" for line in writer.statement(known)]
+    lines += ["    seen = [*names.items(), s]"] * (has_other == 2)
     results = "s", "s, args", "args, s, args[:]", "s, args[:1]", "out, s", "out"
     return Program("\n".join([*lines, f"    return {writer.pick(results)}"]) + "\n")
 

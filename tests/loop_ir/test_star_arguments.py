@@ -327,6 +327,33 @@ def of_any_sequence(f, x, args, start=None):
     return s, given
 
 
+def after_what_has_no_program(f, x, n, args, said):
+    said.append("begins")
+    rest = n
+    for k in range(1, n, 2):
+        x = f(x, *args)
+        if x > 1e6:
+            break
+    else:
+        rest = 0
+    said.append(k)
+    y = x
+    while abs(y) > 0.1 and rest < 90:
+        y = 0.5 * f(y, *args) - y
+        rest += 1
+    return x, y, rest, args, said
+
+
+def between_loops(f, x, out, args):
+    total, said = 0.0, []
+    for i in range(3):
+        said.append((i, "text"))
+        for k in range(x.size):
+            out[k] += f(float(x[k]), *args)
+        total += out[0]
+    return total, out, said
+
+
 def divided(x, a, b):
     y = x * a
     return y / b
@@ -440,6 +467,31 @@ def test_answers_are_pythons(name: str) -> None:
     for _ in range(3):
         agree(compiled, function, make())
     assert programs(compiled) == 1
+
+
+FROM_LOOPS: dict[str, Program] = {
+    "a range and a while": (after_what_has_no_program, lambda: (line, 1.0, 60, (0.5, 0.25), [])),
+    "a break": (after_what_has_no_program, lambda: (line, 1.0, 60, (3.5, 0.25), [])),
+    "no iteration": (after_what_has_no_program, lambda: (line, 1.0, 1, (0.5, 0.25), [])),
+    "division by zero": (after_what_has_no_program, lambda: (divided, 1.0, 60, (1.5, 0.0), [])),
+    "NumPy's numbers": (after_what_has_no_program, lambda: (line, X[0], 60, (0.5, 0.25), [])),
+    "integers": (after_what_has_no_program, lambda: (line, 1, 60, (0, 0), [])),
+    "an inner loop": (between_loops, lambda: (line, X, np.zeros(40), (0.5, 0.25))),
+    "an error in an inner loop": (between_loops, lambda: (divided, X, np.zeros(40), (0.5, 0.0))),
+    "an index out of bounds": (between_loops, lambda: (divided, X, np.zeros(30), (0.5, 1.0))),
+}
+
+
+@pytest.mark.parametrize("name", FROM_LOOPS)
+def test_programs_that_begin_at_a_loop(name: str) -> None:
+    function, make = FROM_LOOPS[name]
+    compiled = npc.compile(function)
+    for _ in range(4):
+        agree(compiled, function, make())
+    points = compiled_function(compiled).points.values()
+    assert name in ("no iteration", "a range of few numbers") or any(
+        v.aborts for p in points if not p.is_start for v in p.variants
+    )
 
 
 @pytest.mark.parametrize("name", ["a function that is an argument", "rebound", "as it was"])

@@ -34,7 +34,7 @@ from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
 from npcompile.tensor_core.loop_ir.states import TupleOf
 from npcompile.tensor_core.loop_ir.types import Memref, Type
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
-from npcompile.tensor_core.source import NONE, Literal, Name, Source, Written
+from npcompile.tensor_core.source import NONE, UNBOUND, Call, Literal, Name, Source, Written
 from npcompile.tracer.assumptions import of_entry, of_function
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.compiled import Compiled
@@ -46,10 +46,11 @@ from npcompile.tracer.loop_ir.arguments import container_type, held_by, is_named
 from npcompile.tracer.loop_ir.asking import expression_of, guards_of_name, guards_of_type
 from npcompile.tracer.loop_ir.builder import Tail
 from npcompile.tracer.loop_ir.family import are_shared
-from npcompile.tracer.loop_ir.front_end import Traced, trace
+from npcompile.tracer.loop_ir.front_end import Beginning, Traced, trace
 from npcompile.tracer.loop_ir.leaving import unchanged
 from npcompile.tracer.point import Point
 from npcompile.tracer.profitability import why_better_as_graph
+from npcompile.tracer.rebuilding import rest_of_range
 from npcompile.tracer.resume import Ending
 from npcompile.tracer.values import Lazy
 from npcompile.tracer.variant import Variant
@@ -64,10 +65,11 @@ Key = tuple[Hashable, ...]  # types of arguments, and what functions among them 
 def aborting_function(function: Compiled[Point], point: Point, state: tuple[Any, ...], is_left: bool = False) -> Variant | None:
     """A variant of the Point at the start of a CompiledFunction. None where the loop IR has not all of the function.
 
-    `is_left`: only of loops that no other compiler has, as far as is known, and in which no exception is handled.
+    `is_left`: only of loops that no other compiler has, as far as is known, and in which no exception is handled. The Point may
+    be at a loop then.
     """
     options, began = function.options, time.perf_counter()
-    if not point.is_start or point.place is not None or options.falls_back or options.has_own_backend:
+    if not (point.is_start or is_left) or point.place is not None or options.falls_back or options.has_own_backend:
         return None
     is_free = config.native_loops and has_loops(options.backend) and runs_on_host_alone(options.backend)
     if not is_free or function.accuracy == "bitwise":
@@ -88,6 +90,50 @@ def aborting_function(function: Compiled[Point], point: Point, state: tuple[Any,
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a Point's state is for a program that begins there."""
+
+    at: Beginning | None  # None: at the start of the function
+    iterator: object  # of the loop: None where it has none
+    variables: list[tuple[Source, object]]
+    guards: tuple[Guard, ...] = ()
+
+    @classmethod
+    def start(cls, point: Point, state: Sequence[Any]) -> Entry:
+        return cls(None, None, [*zip(map(Name, point.parameters), state)])
+
+    @classmethod
+    def header(cls, function: Compiled[Point], point: Point, state: Sequence[Any]) -> Entry:
+        """At a loop of the function. Raises Unsupported."""
+        layout, values = point.layout, dict(zip(point.parameters, state))
+        if function.has_cells or layout.null_slots:
+            raise Unsupported("a loop in a function with variables of functions inside, or in a call")
+        asked, variables, names = [], [], []
+        for name, parameter in zip(layout.local_names, point.local_parameters):
+            is_bound = values[parameter] is not function.namespace["UNBOUND"]
+            if name not in function.facts.bound[layout.index]:
+                asked.append(Is(Name(parameter), UNBOUND, not is_bound))
+            if is_bound:
+                variables.append((Name(parameter), values[parameter]))
+                names.append(name)
+        iterates = function.facts.instructions[layout.index].traits.flow == "next"
+        iterator, held = values[f"stack_{layout.depth - 1}"] if iterates else None, layout.depth - iterates
+        return cls(Beginning(layout.index, held, iterates, tuple(names)), iterator, [*variables], tuple(asked))
+
+    def parts(self, function: Compiled[Point]) -> Iterator[tuple[Source, Any, Guard | None]]:
+        """Of the iterators, as parts_of has them, and what is asked of variables."""
+        for guard in self.guards:
+            yield UNBOUND, None, guard
+        if self.at is not None and self.at.has_iterator:
+            source = Name(f"stack_{self.at.held}")
+            yield source, None, OfType(source, function.object_of(type(self.iterator)))
+            rest, left = rest_of_range(self.iterator), Call(function.object_of(rest_of_range), source)
+            yield source, None, Equals(left.attribute("step"), Literal(rest.step))
+            yield left.attribute("start"), rest.start, None
+            yield Call(function.object_of(len), left), len(rest), None
+
+
 @dataclass(slots=True)
 class Aborting:
     """A program, and what it is called with."""
@@ -100,19 +146,26 @@ class Aborting:
     guards: list[Guard]
     key: Key
     state: Sequence[Any]
+    held: int  # on the stack below
 
     @classmethod
     def of(cls, function: Compiled[Point], point: Point, state: Sequence[Any], is_left: bool) -> Aborting:
         """Raises Unsupported."""
         if is_left and handles_exceptions(function.facts):
             raise Unsupported("a handler of exceptions in or around a loop, which sees variables")
-        traced = trace(function.python, state, Policy.ABORT, is_exact=True, of_state=True, goes_on=is_left)
+        entry = Entry.start(point, state) if point.is_start else Entry.header(function, point, state)
+        arguments = (
+            [x for _, x in entry.variables]
+            if entry.at is None
+            else [*[entry.iterator] * entry.at.has_iterator, *(x for _, x in entry.variables)]
+        )
+        traced = trace(function.python, arguments, Policy.ABORT, is_exact=True, of_state=True, goes_on=is_left, at=entry.at)
         if is_left and not traced.has_new_forms:
             raise Unsupported("loops that others may have")
-        taken = [part for name, x in zip(point.parameters, state) for part in parts_of(function, Name(name), x)]
+        taken = [*entry.parts(function), *(part for at, x in entry.variables for part in parts_of(function, at, x))]
         leaves = [(source, x) for source, x, guard in taken if guard is None]
         key = (
-            *(type_of_param(x) for _, x in leaves),
+            *(point.layout.index, *(type_of_param(x) for _, x in leaves)),
             *dict.fromkeys(fixed_part(x) for _, x, guard in taken if guard is not None),
         )
         if not function.options.fullgraph and function.aborting.get(key, 0) >= MOST_PROGRAMS:
@@ -124,7 +177,17 @@ class Aborting:
         guards = [guard for _, _, guard in taken if guard is not None]
         guards += [guard for same in traced.guards for guard in guards_of_name(function, same)]
         guards += [guard for source, x in (*leaves, *outside) for guard in guards_of_type(function, type_of_param(x), source)]
-        return cls(function, point, traced, given, [source for source, _ in (*leaves, *outside)], guards, key, state)
+        return cls(
+            function,
+            point,
+            traced,
+            given,
+            [source for source, _ in (*leaves, *outside)],
+            guards,
+            key,
+            state,
+            entry.at.held if entry.at else 0,
+        )
 
     def variant(self, began: float) -> Variant:
         """Raises Unsupported, of a backend too."""
@@ -169,7 +232,7 @@ class Aborting:
         yield "if type(found) is tuple:"
         yield f"    {name(left, 'left_')}.aborts = 0"
         yield "    if len(found) == 1:"
-        yield "        return found[0]"
+        yield f"        return {'' if self.point.is_start else 'None, '}found[0]"
         for number, tail in enumerate(self.traced.tails):
             yield f"    if found[1] == {number}:"
             yield f"        {self.going_on(tail)}"
@@ -179,9 +242,11 @@ class Aborting:
         """A line that goes on in Python after the program."""
         function, names = self.function, self.point.layout.local_names
         ending, handed = Ending.at(function, self.point, self.state), iter(range(2, 2 + tail.depth + len(tail.slots)))
-        ending.frame.stack = [Lazy(Written(f"found[{next(handed)}]"), None) for _ in range(tail.depth)]
+        held = self.held
+        ending.frame.stack = [Lazy(Name(f"stack_{k}"), None) for k in range(held)]
+        ending.frame.stack += [Lazy(Written(f"found[{next(handed)}]"), None) for _ in range(tail.depth)]
         given = unchanged(function.facts)
-        ending.frame.locals = {n: Lazy(Name(at), None) for n, at in zip(names, self.point.parameters) if n in given}
+        ending.frame.locals = {n: Lazy(Name(at), None) for n, at in zip(names, self.point.local_parameters) if n in given}
         ending.frame.locals |= {function.facts.slots[k]: Lazy(Written(f"found[{next(handed)}]"), None) for k in tail.slots}
         return ending.run_natively_later(tail.index, ending.frame.stack)
 
@@ -201,6 +266,7 @@ class Left:
     key: Key
     call: Callable[..., Any]  # of the program
     aborts: int = 0  # since it last had a result
+    rest: Callable[..., Any] | None = None  # of a loop
 
     def __call__(self, *state: Any) -> Any:
         self.aborts += 1
@@ -208,7 +274,12 @@ class Left:
             with self.function.lock:
                 self.function.aborting[self.key] = MOST_PROGRAMS
                 self.drop()
-        return self.point.native(*state)
+        if self.point.is_start:
+            return self.point.native(*state)
+        if self.rest is None:  # Python does all of the loop: the next iteration would end where this one has
+            layout, facts = self.point.layout, self.function.facts
+            self.rest = self.function.segment(layout, None, inside=loop_region(facts, layout.index))
+        return self.rest(*state)
 
     def drop(self) -> None:
         point = self.point

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 
 from npcompile import trees
-from npcompile.tensor_core.loop_ir.ops import Param
 from npcompile.tensor_core.loop_ir.types import Object, Type, type_of
 from npcompile.tracer.entry import plain_function
 from npcompile.tracer.loop_ir.abstract import Abstract, Closure, Known, Partial, Record, Tuple, Unsupported, Value
@@ -38,12 +37,6 @@ def typed(argument: object) -> Type:
     return kind
 
 
-def param(b: Builder, kind: Type, name: str, slot: int | None) -> int:
-    value = b.new(kind, name)
-    b.program.params.append(Param(value, slot))
-    return value
-
-
 def taken(b: Builder, argument: Any, name: str, slot: int | None, level: int = 0) -> Abstract:
     """An argument: a param. A tree of a program that aborts is one for each leaf, in the order of `trees.flatten`.
 
@@ -67,7 +60,7 @@ def taken(b: Builder, argument: Any, name: str, slot: int | None, level: int = 0
     kind = typed(argument)
     if b.hands_on and isinstance(kind, Object):
         raise Unsupported("an argument that is no number or array")
-    value = param(b, kind, name, slot)
+    value = b.param(kind, name, slot)
     if isinstance(argument, np.ndarray):
         b.shapes[value] = argument.shape
     return Value(value)
@@ -80,7 +73,7 @@ def parts_of_partial(argument: partial[Any]) -> list[Any]:
 def tree_taken(b: Builder, argument: Any, name: str, slot: int | None, level: int) -> Abstract:
     tree = trees.kind_of(argument)
     assert tree is not None, argument
-    given = param(b, container_type(argument), name, slot) if b.hands_on and is_sequence(argument) else None
+    given = b.param(container_type(argument), name, slot) if b.hands_on and is_sequence(argument) else None
     parts = tree.parts(argument)
     if len(parts) > MOST_PARTS:
         raise Unsupported("an argument of many parts")

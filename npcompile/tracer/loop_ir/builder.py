@@ -22,6 +22,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Jump,
     Let,
     Op,
+    Param,
     Place,
     Policy,
     Poll,
@@ -115,7 +116,7 @@ class Tail:
 
     op: Return
     index: int
-    depth: int  # of the stack
+    depth: int  # of the stack, without what is held there
     slots: tuple[int, ...]  # of the variables: those that are not what the function was given
 
 
@@ -151,6 +152,8 @@ class Builder:
     has_products: bool = False  # with matrices?
     has_new_forms: bool = False  # is there, in loops, what no other compiler has a form for?
     goes_on: bool = False  # may a program that aborts end after the loops, so that Python goes on?
+    loop: frozenset[int] | None = None  # the instructions of the one that the program begins at, if it does
+    held: int = 0  # of what is on the stack there, below the loop's iterator
     tails: list[Tail] = field(default_factory=list)  # where it does
     array_loops: set[int] = field(default_factory=set)  # headers of the function's own loops that hold such statements
     has_loops: bool = False  # other ones than over items that are known?
@@ -200,6 +203,11 @@ class Builder:
 
     def new(self, kind: Type, name: str = "") -> int:
         return self.program.new(kind, name)
+
+    def param(self, kind: Type, name: str = "", slot: int | None = None) -> int:
+        value = self.new(kind, name)
+        self.program.params.append(Param(value, slot))
+        return value
 
     def type(self, value: int) -> Type:
         return self.program.types[value]

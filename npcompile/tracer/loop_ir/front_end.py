@@ -16,6 +16,7 @@ import numpy as np
 
 from npcompile.tensor_core.loop_ir.ops import Branch, Cfg, FrameState, Policy, Program, Return
 from npcompile.tensor_core.loop_ir.types import Kind, List
+from npcompile.tracer.bytecode.analysis import loop_region
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.loop_ir import calls, control, inlining, iteration, leaving, lists, objects, operators, statements, tuples
@@ -62,6 +63,16 @@ class Traced:
     tails: tuple[Tail, ...] = ()  # where Python goes on after it
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A loop that a program begins at. The arguments are its iterator, if it has one, and variables of these names."""
+
+    index: int
+    held: int  # of what is on the stack below, which no loop uses: if there is something, the program ends after the loop
+    has_iterator: bool
+    names: tuple[str, ...]
+
+
 class Outside(Exception):
     """A number or an array from outside is read: it becomes one more param."""
 
@@ -79,6 +90,7 @@ def trace(
     with_statements: bool = True,
     of_state: bool = False,
     goes_on: bool = False,
+    at: Beginning | None = None,
 ) -> Traced:
     """The loop IR of `function` for positional arguments of these types, in the stage of blocks. Raises Unsupported.
 
@@ -86,14 +98,16 @@ def trace(
     control comes from several places. `is_exact`: with NumPy's bits in sums and powers too, where that has a program.
     `with_statements`: also those about whole arrays. `of_state`: there is an argument for each parameter, also for those after
     stars, and tuples and lists may be handed on. `goes_on`: it may end after the loops, as one that does not abort does.
+    `at`: where it begins, if not at the function's start.
 
     >>> trace(lambda x, i: x[i] * 2.0, (np.ones(3), 1)).program.params
     [Param(value=0, slot=0), Param(value=1, slot=1)]
     """
     parameters = Parameters.of(function.__code__)
-    if len(arguments) != len(parameters.names) or not (of_state or parameters.are_positional):
+    if at is None and len(arguments) != len(parameters.names) or not (of_state or parameters.are_positional):
         raise Unsupported("another number of arguments than of parameters")
-    front = FrontEnd(function, policy, merges, is_exact, with_statements, of_state, goes_on)
+    front = FrontEnd(function, policy, merges, is_exact, with_statements, of_state, goes_on, at)
+    front.ends_early = at is not None and at.held > 0
     while True:
         try:
             return front.trace(arguments)
@@ -116,6 +130,7 @@ class FrontEnd:
     with_statements: bool
     of_state: bool
     goes_on: bool
+    at: Beginning | None
     element: Kind = Kind.INT  # of lists: what is appended says it, after they are made
     inputs: tuple[Source, ...] = ()
     ends_early: bool = False  # where it may end after the loops, at the first block there?
@@ -128,7 +143,13 @@ class FrontEnd:
         program = Program(code.co_name, code.co_filename, policy=self.policy)
         b = Builder(program, entry, is_exact=self.is_exact, with_statements=self.with_statements, merges=self.merges)
         b.hands_on, b.goes_on = self.of_state and b.aborts, self.goes_on and not code.co_cellvars
-        for slot, argument in enumerate(arguments):
+        if self.at is not None:
+            entry.index, arguments, b.loop = self.at.index, [*arguments], loop_region(entry.facts, self.at.index)
+            b.held = self.at.held
+            entry.stack += [NULL] * b.held
+            entry.stack += [iteration.begun(b, arguments.pop(0))] * self.at.has_iterator
+        slots = range(len(arguments)) if self.at is None else map(entry.facts.slots.index, self.at.names)
+        for slot, argument in zip(slots, arguments):
             entry.locals[slot] = taken(b, argument, entry.facts.slots[slot], slot)
         for k, source in enumerate(self.inputs):
             entry.locals[-1 - k] = taken(b, source.read(), source.name, None)
@@ -137,7 +158,10 @@ class FrontEnd:
         if b.aborts:
             b.start = b.program.new_state()
             b.emit(FrameState(b.start, 0, [], []))
-        b.pending.append(Begun(b.block, entry))
+        if self.at is None:
+            b.pending.append(Begun(b.block, entry))
+        else:
+            b.jump(self.at.index)
         while b.pending:
             begun = b.pending.pop(0)
             b.block, b.frame = begun.block, begun.frame
@@ -147,7 +171,7 @@ class FrontEnd:
                 raise
             except Unsupported as error:
                 *_, own = b.frame.chain()
-                if b.goes_on and not self.ends_early and leaving.is_after_loops(own):
+                if b.goes_on and not self.ends_early and leaving.is_behind(b, own):
                     raise leaving.EndsBefore from None
                 raise Unsupported(error.reason, error.line or b.at.line) from None
         b.program.body = [Cfg(b.blocks)]

@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 from npcompile.tensor_core.loop_ir.ops import Load
-from npcompile.tensor_core.loop_ir.types import Memref, Scalar
+from npcompile.tensor_core.loop_ir.types import INT, Memref, Scalar
 from npcompile.tracer.loop_ir import indexing
-from npcompile.tracer.loop_ir.abstract import Abstract, Enumerate, Range, Rest, Slice, Tuple, Unsupported, Value, Zip, in_words
+from npcompile.tracer.loop_ir.abstract import (
+    Abstract,
+    Enumerate,
+    Iterating,
+    Range,
+    Rest,
+    Slice,
+    Tuple,
+    Unsupported,
+    Value,
+    Zip,
+    in_words,
+)
 from npcompile.tracer.loop_ir.builder import Builder
+from npcompile.tracer.rebuilding import rest_of_range
 
+RANGE_ITERATOR: Final = type(iter(range(0)))
 MOST_UNROLLED = 64  # items of a tuple or a list that a loop goes over
+
+
+def begun(b: Builder, iterator: Any) -> Iterating:
+    """An iterator of a range, with params for where it goes on and how many numbers it has left."""
+    if type(iterator) is not RANGE_ITERATOR:
+        raise Unsupported("a loop over something else than a range")
+    start, length = b.param(INT), b.param(INT)
+    return Iterating(Range(start, rest_of_range(iterator).step, length), length, b.constant(0))
 
 
 def known_items(b: Builder, over: Abstract) -> tuple[Abstract, ...] | None:

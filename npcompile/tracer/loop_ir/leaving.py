@@ -44,8 +44,13 @@ def attempted(b: Builder, translate: Callable[[], None], beginning: Saved | None
 
 def begun(b: Builder) -> Saved | None:
     """The beginning of a block that a program which aborts may end at."""
-    may_end = b.goes_on and b.frame.caller is None and b.facts.enterable[b.frame.index] and is_after_loops(b.frame)
+    may_end = b.goes_on and b.frame.caller is None and b.facts.enterable[b.frame.index] and is_behind(b, b.frame)
     return b.saved() if may_end else None
+
+
+def is_behind(b: Builder, frame: Frame) -> bool:
+    """Is the function's frame after all loops, or outside the one that the program began at?"""
+    return is_after_loops(frame) if b.loop is None else frame.index not in b.loop
 
 
 def end(b: Builder, beginning: Saved) -> None:
@@ -54,10 +59,11 @@ def end(b: Builder, beginning: Saved) -> None:
     frame = b.frame
     given = unchanged(b.facts)
     slots = tuple(slot for slot in sorted(frame.living(frame.index)) if slot >= 0 and b.facts.slots[slot] not in given)
-    parts = [recipe_of(x) for x in (*frame.stack, *(frame.locals[slot] for slot in slots))]
+    stack = frame.stack[b.held :]
+    parts = [recipe_of(x) for x in (*stack, *(frame.locals[slot] for slot in slots))]
     op = Return(TupleOf((Fixed(None), Fixed(len(b.tails)), *parts)), b.at)
     b.emit(op)
-    b.tails.append(Tail(op, frame.index, len(frame.stack), slots))
+    b.tails.append(Tail(op, frame.index, len(stack), slots))
 
 
 def unchanged(facts: CodeFacts) -> set[str]:
