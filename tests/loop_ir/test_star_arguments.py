@@ -18,6 +18,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from npcompile.tracer.loop_ir.aborting import MOST_ABORTS
 from tests.loop_ir.agreement import Arguments, same_bits
 from tests.loop_ir.programs import numbers
 
@@ -674,6 +675,15 @@ def test_other_threads_run_meanwhile() -> None:
     is_done.set()
     thread.join()
     assert result == compiled(line, 100, (0.5, 1.0)) and during > 5 and programs(compiled) == 1
+
+
+def test_a_program_that_is_left_often_is_kept() -> None:
+    """Without it Python would run each iteration, and graphs beside it."""
+    compiled = npc.compile(summed)
+    for _ in range(2 * MOST_ABORTS):
+        agree(compiled, summed, (divided, X, (1.0, 0)))
+    assert programs(compiled) == 1
+    agree(compiled, summed, (divided, X, (1.0, 2)))
 
 
 def test_explain_names_the_program() -> None:

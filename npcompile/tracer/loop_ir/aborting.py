@@ -147,6 +147,7 @@ class Aborting:
     key: Key
     state: Sequence[Any]
     held: int  # on the stack below
+    is_left: bool
 
     @classmethod
     def of(cls, function: Compiled[Point], point: Point, state: Sequence[Any], is_left: bool) -> Aborting:
@@ -187,6 +188,7 @@ class Aborting:
             key,
             state,
             entry.at.held if entry.at else 0,
+            is_left,
         )
 
     def variant(self, began: float) -> Variant:
@@ -209,7 +211,7 @@ class Aborting:
         seconds = {"capture": time.perf_counter() - began}
         native = compile_loops(program, [Taken(type_of_param(x), w) for x, w in zip(self.given, written, strict=True)], ())
         function.aborting[self.key] = function.aborting.get(self.key, 0) + 1
-        left = Left(function, self.point, self.key, native.call)
+        left = Left(function, self.point, self.key, native.call, self.is_left)
         compiled = CompiledGraph(
             native.call, native.source, ("npc_run",), {"compile": native.seconds}, passes=(*self.loops(), *said_of(ran))
         )
@@ -265,12 +267,13 @@ class Left:
     point: Point
     key: Key
     call: Callable[..., Any]  # of the program
+    is_left: bool  # is there nothing better than Python without it?
     aborts: int = 0  # since it last had a result
     rest: Callable[..., Any] | None = None  # of a loop
 
     def __call__(self, *state: Any) -> Any:
         self.aborts += 1
-        if self.aborts == MOST_ABORTS and not self.function.options.fullgraph:
+        if self.aborts == MOST_ABORTS and not (self.function.options.fullgraph or self.is_left):
             with self.function.lock:
                 self.function.aborting[self.key] = MOST_PROGRAMS
                 self.drop()
