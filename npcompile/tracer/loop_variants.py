@@ -64,7 +64,9 @@ def left_by_others(function: Compiled[Point], point: Point, state: tuple[Any, ..
     """A program that aborts, of loops with what no other compiler has a form for."""
     refused = -1 - point.layout.index  # they are counted apart
     has_loops = bool(function.facts.loop_headers) or comprehends(function)
-    if not has_loops or not function.are_native_asked or function.refusals.are_enough(refused, state):
+    if not has_loops or not function.are_native_asked or are_any_on_device(state):  # programs of a device are counted there too
+        return None
+    if function.refusals.are_enough(refused, state):
         return None
     made = without_python(function, point, state, is_left=True)
     if made is None:

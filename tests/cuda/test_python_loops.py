@@ -80,7 +80,6 @@ NODES: list[tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = [
     (escape, lambda r: (random.random((5, 6 + r)) * 3 - 2 + 1j * random.random((5, 6 + r)),)),
     (power_iteration, lambda r: (random.random((6 + r, 6 + r)), random.random(6 + r))),
     (rows_by_number, lambda r: (random.random((17 + r, 3)) / 9, random.random((3, 3)) / 9)),
-    (views_anew, lambda r: (random.random(4 + r),)),
     (nested, lambda r: (random.random(4 + r),)),
 ]
 
@@ -136,6 +135,7 @@ def triangle(A: Any) -> Any:
 
 
 OTHERS: list[tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = [
+    (views_anew, lambda r: (random.random(4 + r),)),  # a loop over elements: one program of the device
     (swapped_arguments, lambda r: (random.random(9 + r), random.random(9 + r))),
     (also_held, lambda r: (random.random(9 + r),)),
     (view_that_is_read, lambda r: (random.random(9 + r),)),
