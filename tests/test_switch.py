@@ -429,6 +429,38 @@ def test_line_profiler() -> None:
     assert len(compiled_function(compiled).graphs) == 1
 
 
+def test_line_profiler_that_begins_later() -> None:
+    """A function that it was told of does not step aside: it counts other code than the entry would run."""
+
+    def profiled(x):
+        return x * 2
+
+    profiler = line_profiler.LineProfiler()
+    compiled = npc.compile(profiled, backend="eager")
+    known = compiled_function(compiled)
+    profiler.add_callable(compiled.__wrapped__)
+    known.current.step_aside(known, 1000)
+    assert compiled(1.5) == profiler.runcall(compiled, 1.5) == 3.0
+    assert [*counts(profiler).values()] == [1]
+
+
+def test_line_profiler_that_knew_the_function_before() -> None:
+    """The NOP that it puts after the last instruction is at no place of the source."""
+
+    def profiled(x):
+        return x * 2
+
+    profiler = line_profiler.LineProfiler()
+    profiler.add_callable(profiled)
+    compiled = npc.compile(profiled, backend="eager")
+    np.testing.assert_array_equal(compiled(X), X * 2)
+    known = compiled_function(compiled)
+    assert len(known.graphs) == 1
+    known.current.step_aside(known, 1000)
+    assert profiler.runcall(compiled, 1.5) == 3.0
+    assert [*counts(profiler).values()] == [1]
+
+
 def test_line_profiler_as_a_decorator_below() -> None:
     profiler = line_profiler.LineProfiler()
 

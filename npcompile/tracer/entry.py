@@ -20,6 +20,7 @@ from npcompile.checking import checked
 from npcompile.switch import SWITCH, TOOLS, Switch, runs_plain
 from npcompile.tensor_core.user_warnings import GENERATED
 from npcompile.tracer.bytecode.aside import Others, taking_an_item
+from npcompile.tracer.bytecode.given_code import is_profiled
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, hide_frames
 from npcompile.tracer.faults import is_fault
@@ -175,14 +176,15 @@ class Current:
         if before is None or compiled.entry.__code__ is before:
             compiled.entry.__code__ = self.stub
 
-    def step_aside(self, compiled: Any, calls: int, kinds: tuple[Types, ...] | None = None) -> None:
+    def step_aside(self, compiled: Any, calls: int, kinds: tuple[Types, ...] | None = None) -> bool:
         """Let the entry be the user's own code, until it was called so often; for good where that is too long to be compiled.
 
-        So it is for arguments of the types `kinds`, if they are given; others enter what is compiled.
+        So it is for arguments of the types `kinds`, if they are given; others enter what is compiled. False where nothing is
+        done: a profiler of lines, which may trace any call, knows other code.
         """
         with self.lock:
-            if self.compiled is not compiled:
-                return
+            if self.compiled is not compiled or is_profiled(self.user, compiled.code):
+                return False
             self.calls = calls
             is_ours = self.enters or compiled.entry.__code__ is self.aside
             made_for = None if kinds is None else (kinds, self.is_fast, self.is_native)
@@ -197,6 +199,7 @@ class Current:
             if is_ours:
                 compiled.entry.__code__ = self.aside
             self.stay_with(compiled)
+            return True
 
     def come_back(self) -> None:
         """Let the entry enter what is compiled again."""

@@ -361,9 +361,9 @@ class Trial:
         self.skipped = 0
         if self.is_cold and took < SHORT and self.calls >= LOOKED_AT and self.function.is_current:
             left = self.needed - self.waited if self.function.options.when_hot else 0.0
-            self.skipped = min(calls_between(took), int(left / took)) if left > 0 else calls_between(took)
-            if self.skipped:
-                self.function.current.step_aside(self.function, self.skipped)
+            skipped = min(calls_between(took), int(left / took)) if left > 0 else calls_between(took)
+            if skipped and self.function.current.step_aside(self.function, skipped):
+                self.skipped = skipped
 
     @uncounted
     def measure(self, times: Times, state: tuple[Any, ...]) -> Any:

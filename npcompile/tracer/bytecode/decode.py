@@ -14,6 +14,7 @@ import opcode as opcode_tables
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain, islice, repeat
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
@@ -225,7 +226,8 @@ class Decoder:
         self.stack = self.hidden() if may_hide and any(hides(self.raw, k) for k in range(len(self.raw))) else {}
 
     def instructions(self) -> tuple[Instruction, ...]:
-        positions = list(self.code.co_positions())
+        unknown = repeat((None, None, None, None))  # of what a profiler of lines has put at the end
+        positions = list(islice(chain(self.code.co_positions(), unknown), len(self.code.co_code) // 2))
         begins: list[int] = []  # for each raw instruction, where the parts begin that stand for it
         parts: list[tuple[Part, int, int]] = []  # with the raw instructions where they begin, and whose place they have
         k = 0
