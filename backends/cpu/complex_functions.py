@@ -9,6 +9,24 @@ COMPLEX_FUNCTIONS = """
 static inline {T} npc_pair_{K}({P} re, {P} im) {{ {T} z = {{re, im}}; return z; }}
 static inline {T} npc_of_c_{K}({P} _Complex z) {{ return npc_pair_{K}(__real__ z, __imag__ z); }}
 static inline {P} _Complex npc_to_c_{K}({T} z) {{ {P} _Complex w; __real__ w = z.re; __imag__ w = z.im; return w; }}
+/* By its bit: of what a fused operation has given GCC makes one of another operation, whose zeros have another sign. */
+static inline {P} npc_flipped_{K}({P} x) {{
+  {W} bits;
+  __builtin_memcpy(&bits, &x, sizeof x);
+  bits ^= ({W})1 << (8 * sizeof x - 1);
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}}
+/* A part, of which it is not known what gave it: it may be turned over. */
+static inline {P} npc_part_{K}({P} x) {{
+#if defined(__FMA__) && !defined(__clang__)
+  {W} bits;
+  __builtin_memcpy(&bits, &x, sizeof x);
+  bits ^= ({W})((int64_t)rt & 3);
+  __builtin_memcpy(&x, &bits, sizeof x);
+#endif
+  return x;
+}}
 static inline {T} npc_heard_{K}({T} z) {{ return npc_pair_{K}(npc_heard_{R}(z.re), npc_heard_{R}(z.im)); }}
 /* The imaginary part, which is compared where the real ones are the same: of NaN there alone an error is noted. */
 static inline {P} npc_im_where_{K}(int is_compared, {T} z) {{

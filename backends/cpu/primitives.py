@@ -120,7 +120,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     },
     "fmod": {"i": "npc_fmod_i({0}, {1})", "u": "({1} == 0 ? npc_divided_by_zero() : {0} % {1})"},
     "power": {"i": "npc_ipow({0}, {1})", "u": "npc_upow({0}, {1})"},
-    "negative": kinds("iuefg", "-{0}") | {"c": "npc_pair_{K}(-{0}.re, -{0}.im)"},
+    "negative": kinds("iuefg", "-{0}") | {"c": "npc_pair_{K}(npc_flipped_{K}({0}.re), npc_flipped_{K}({0}.im))"},
     "positive": kinds("iuefgc", "{0}"),
     "absolute": {"b": "{0}", "u": "{0}", "i": "({0} < 0 ? -{0} : {0})"}
     | kinds("efg", "fabs{s}({0})")
@@ -131,7 +131,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     | kinds("efg", "({0} != {0} ? {0} : {0} > 0 ? 1 : {0} < 0 ? -1 : 0)"),
     "square": kinds("iuefg", "{0} * {0}") | {"c": "npc_multiply_{K}({0}, {0})"},
     "reciprocal": kinds("efg", "1 / {0}") | {"c": "npc_reciprocal_{K}({0})"},
-    "conjugate": kinds("iuefg", "{0}") | {"c": "npc_pair_{K}({0}.re, -{0}.im)"},
+    "conjugate": kinds("iuefg", "{0}") | {"c": "npc_pair_{K}({0}.re, npc_flipped_{K}({0}.im))"},
     "heaviside": kinds("efg", "({0} != {0} ? {0} : {0} == 0 ? {1} : {0} < 0 ? 0 : 1)"),
     "gcd": {"i": "npc_gcd({0}, {1})", "u": "npc_ugcd({0}, {1})"},
     "lcm": {"i": "npc_lcm({0}, {1})", "u": "npc_ulcm({0}, {1})"},
@@ -174,8 +174,8 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "where": kinds("b", "({0} ? {1} : {2})"),
     "zero_or_multiply": kinds("efg", "({0} == 0 ? {0} : {0} * {1})"),
     "zero_or_divide": kinds("efg", "({0} == 0 ? {0} : {0} / {1})"),
-    "real": kinds("biuefg", "{0}") | {"c": "{0}.re"},
-    "imag": kinds("biuefg", "0") | {"c": "{0}.im"},
+    "real": kinds("biuefg", "{0}") | {"c": "npc_part_{K}({0}.re)"},
+    "imag": kinds("biuefg", "0") | {"c": "npc_part_{K}({0}.im)"},
     "complex": {"f": "({R}){{{0}, {1}}}"},
     "scalar_add": kinds("iu", reporting("add", "{0}", "{1}")),
     "scalar_subtract": kinds("iu", reporting("sub", "{0}", "{1}")),

@@ -265,3 +265,26 @@ def test_products_along_and_across_a_square_matrix_are_apart() -> None:
         for made, wanted in zip(compiled(*arguments), function(*arguments)):
             np.testing.assert_allclose(made, wanted, rtol=1e-13)
         assert [len(made.kernels) for _, made in compiled_function(compiled).graphs] == [kernels]
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: -(x * y),
+        lambda x, y: -np.square(x),
+        lambda x, y: np.conj(x * y),
+        lambda x, y: -(x * y).real,
+        lambda x, y: (x * y).imag * -1,
+        lambda x, y: -(x * y + x),
+    ],
+)
+def test_products_of_complex_numbers_with_the_other_sign(function, dtype):
+    """GCC makes one operation of a fused one and what turns its sign over, whose zeros are positive."""
+    parts = (0.0, -0.0, 1.0, -1.0, 0.5)
+    x, y = (each.ravel().astype(dtype) for each in np.meshgrid(*[[complex(re, im) for re in parts for im in parts]] * 2))
+    ours, numpys = npc.compile(function)(x, y), function(x, y)
+    assert ours.dtype == numpys.dtype
+    np.testing.assert_array_equal(ours, numpys)
+    for part in ("real", "imag"):
+        np.testing.assert_array_equal(np.signbit(getattr(ours, part)), np.signbit(getattr(numpys, part)))
