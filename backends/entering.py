@@ -126,14 +126,15 @@ def slot_number(example: Any, value: Any) -> int:
 
 
 UNUSED = (3, 4)  # numbers of tools of sys.monitoring that are set aside for no purpose
-FURTHEST = 1 << 20  # bytes behind the beginning of an interpreter's state
+FURTHEST = 1 << 20  # bytes of an interpreter's state that are searched
 
 
 def names_of_tools() -> int:
     """The address of the names of the tools that use sys.monitoring: a word each, by number, and 0 where there is no tool.
 
-    Asking `get_tool` for three of them takes a quarter of the shortest calls. CPython has no name for the place, so it is looked
-    for: an unused number is given a name, which then stands in the interpreter's state. 0 where it is not found surely.
+    Each call of a compiled function would have to call `get_tool` for each of them. CPython tells nobody the address, so it is
+    searched for: a number that no tool uses is given a name, which then stands in the interpreter's state. 0 where the search
+    is not sure.
     """
     if not hasattr(sys, "monitoring"):
         return 0
@@ -159,7 +160,7 @@ def named_words(begin: int, number: int) -> np.ndarray[Any, Any]:
     during = readable_words(begin)
     monitoring.free_tool_id(number)
     after = readable_words(begin)
-    places = np.flatnonzero(during[: len(after)] == id(name))  # what is mapped behind may change meanwhile
+    places = np.flatnonzero(during[: len(after)] == id(name))  # fewer bytes may be readable by now
     return places[after[places] == 0]
 
 

@@ -12,8 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from npcompile.backends.cpu.numpy_loops import give_loops
-
-METH_FASTCALL = 0x80
+from npcompile.backends.entering import METH_FASTCALL
 
 
 @dataclass(frozen=True, slots=True)

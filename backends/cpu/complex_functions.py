@@ -9,7 +9,7 @@ COMPLEX_FUNCTIONS = """
 static inline {T} npc_pair_{K}({P} re, {P} im) {{ {T} z = {{re, im}}; return z; }}
 static inline {T} npc_of_c_{K}({P} _Complex z) {{ return npc_pair_{K}(__real__ z, __imag__ z); }}
 static inline {P} _Complex npc_to_c_{K}({T} z) {{ {P} _Complex w; __real__ w = z.re; __imag__ w = z.im; return w; }}
-/* By its bit: of what a fused operation has given GCC makes one of another operation, whose zeros have another sign. */
+/* -x. Its bit is changed, as GCC would join a negation with the fused operation before it, whose zeros then have another sign. */
 static inline {P} npc_flipped_{K}({P} x) {{
   {W} bits;
   __builtin_memcpy(&bits, &x, sizeof x);
@@ -17,7 +17,7 @@ static inline {P} npc_flipped_{K}({P} x) {{
   __builtin_memcpy(&x, &bits, sizeof x);
   return x;
 }}
-/* A part, of which it is not known what gave it: it may be turned over. */
+/* x, hidden from GCC, so that it joins no negation of it with the fused operation that gave x. */
 static inline {P} npc_part_{K}({P} x) {{
 #if defined(__FMA__) && !defined(__clang__)
   {W} bits;

@@ -280,7 +280,7 @@ def test_products_along_and_across_a_square_matrix_are_apart() -> None:
     ],
 )
 def test_products_of_complex_numbers_with_the_other_sign(function, dtype):
-    """GCC makes one operation of a fused one and what turns its sign over, whose zeros are positive."""
+    """GCC would join a fused operation and the negation after it, whose zeros then are positive."""
     parts = (0.0, -0.0, 1.0, -1.0, 0.5)
     x, y = (each.ravel().astype(dtype) for each in np.meshgrid(*[[complex(re, im) for re in parts for im in parts]] * 2))
     ours, numpys = npc.compile(function)(x, y), function(x, y)

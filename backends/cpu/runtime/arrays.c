@@ -148,7 +148,7 @@ static void pool_put(void* memory) {
   if (pool.count == SLOTS) dropped[count++] = take_block(0);
   pool.blocks[pool.count++] = block;
   pool.kept += block->mapped;
-  const size_t most = may_keep(); /* before this block is no more in use */
+  const size_t most = may_keep(); /* while this block still counts as in use */
   pool.used -= block->mapped;
   while (pool.kept > most) dropped[count++] = take_block(0);
   unlock_pool();
