@@ -41,10 +41,14 @@ class Block:
     state: int  # of the look for signals at its beginning
 
 
-def in_blocks(program: Program, op: For, prefix: Region, inside: Callable[[Block], list[int]]) -> Region:
-    """Ops in the place of a loop. Each block begins with the loop's `prefix`; `inside` emits the rest, and gives its results."""
+def in_blocks(program: Program, op: For, prefix: Region, inside: Callable[[Block], list[int]], size: int | None = None) -> Region:
+    """Ops in the place of a loop. Each block begins with the loop's `prefix`; `inside` emits the rest, and gives its results.
+
+    `size`: a value, how many iterations a block has; else there are BLOCK.
+    """
     made = Emitter(program, op.at)
-    size, zero, one = made.constant(BLOCK), made.constant(0), made.constant(1)
+    zero, one = made.constant(0), made.constant(1)
+    size = made.constant(BLOCK) if size is None else size
     # Of a count of 0 there is no block: (0 - 1) // size is -1.
     last = made.let("floor_divide", made.let("subtract", made.let("span", op.start, op.stop), one), size)
     blocks = made.let("add", last, one)

@@ -12,7 +12,7 @@ from typing import Final
 
 from npcompile.tensor_core.loop_ir.affine import Affine, Ranges
 from npcompile.tensor_core.loop_ir.forms import defined, walk
-from npcompile.tensor_core.loop_ir.ops import Alloc, Constant, For, Let, Load, Program, Room, Scratch, Store
+from npcompile.tensor_core.loop_ir.ops import Alloc, Constant, For, Let, Load, Program, Region, Room, Scratch, Store
 from npcompile.tensor_core.loop_ir.report import Declined
 from npcompile.tensor_core.loop_ir.types import INT, List
 
@@ -20,14 +20,19 @@ from npcompile.tensor_core.loop_ir.types import INT, List
 def places_of(program: Program) -> Ranges:
     """The integers of a program as sums, and between what they lie."""
     found = Ranges()
-    for op in walk(program.body):
+    learn(found, program, program.body)
+    return found
+
+
+def learn(found: Ranges, program: Program, region: Region) -> None:
+    """Add the integers of a region."""
+    for op in walk(region):
         if type(op) is Constant and type(op.value) is int:
             found.forms[op.result] = Affine(op.value)
         elif type(op) is For:
             found.atom(op.index, found.form(op.start), found.form(op.stop).plus(-1))
         elif type(op) is Let and program.types[op.result] == INT and (form := sum_of(found, op)) is not None:
             found.forms[op.result] = form
-    return found
 
 
 def sum_of(places: Ranges, op: Let) -> Affine | None:

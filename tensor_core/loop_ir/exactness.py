@@ -48,6 +48,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     While,
     Yield,
 )
+from npcompile.tensor_core.loop_ir.origins import Origins
 from npcompile.tensor_core.loop_ir.rows import sets_flags
 
 
@@ -92,7 +93,7 @@ def has_effect(region: Region, only_written: set[int]) -> bool:
     return any(isinstance(op, Append) or op.array not in only_written for op in ops)
 
 
-COMPUTES = (Constant, Let, Size, Load, Store, Splat, Call, Disjoint, View, If, For, Poll, Yield)  # what undo may hold
+COMPUTES = (Constant, Let, Size, Load, Store, Splat, Call, Disjoint, View, Room, If, For, Poll, Yield)  # what undo may hold
 SPECULATED = (*COMPUTES, Guard, While, Scope, Break, Again)  # and what is undone
 
 
@@ -173,8 +174,11 @@ class Exactness:
         self.looked(op, now)
         own = {each.label for each in walk(op.body) if isinstance(each, Scope | While)}
         undone = {each.array for each in walk(op.undo) if isinstance(each, Store)} | self.only_written
+        origins = Origins.of(op.body)
         for each in walk(op.body):
-            if not isinstance(each, SPECULATED) or isinstance(each, Store) and each.array not in undone:
+            if not isinstance(each, SPECULATED):
+                raise Invalid(Rule.UNDO, str(each))
+            if isinstance(each, Store) and not undone.issuperset(origins.origins(each.array)):
                 raise Invalid(Rule.UNDO, str(each))
             if isinstance(each, Break | Again) and each.target not in own:
                 raise Invalid(Rule.UNDO, str(each))

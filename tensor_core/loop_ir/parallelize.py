@@ -87,7 +87,9 @@ class Parallelizing:
         region[:] = made
 
     def worthwhile(self, op: Op) -> list[Region]:
-        """The regions of an op, without the version of a loop that runs where checks before it fail."""
+        """The regions of an op, without the version of a loop that runs where checks before it fail, and what is undone."""
+        if isinstance(op, Speculate):
+            return [op.slow]
         if isinstance(op, If) and {x.at for x in op.then if type(x) is For} & {x.at for x in op.orelse if type(x) is For}:
             return [op.then]
         return regions(op)

@@ -24,6 +24,7 @@ from npcompile.tensor_core.loop_ir.report import Report, Said
 from npcompile.tensor_core.loop_ir.signals import look_less_often
 from npcompile.tensor_core.loop_ir.simplify import simplify
 from npcompile.tensor_core.loop_ir.speculation import speculate
+from npcompile.tensor_core.loop_ir.step_blocks import speculate_steps
 from npcompile.tensor_core.loop_ir.structure import structure
 from npcompile.tensor_core.loop_ir.value_ranges import value_ranges
 from npcompile.tensor_core.loop_ir.vectorize import vectorize
@@ -56,6 +57,7 @@ PASSES = (
     Pass("value ranges", value_ranges, Stage.STRUCTURED),
     Pass("check hoisting", hoist_checks, Stage.STRUCTURED),
     Pass("floating-point status", sink_flag_checks, Stage.STRUCTURED),
+    Pass("steps", speculate_steps, Stage.STRUCTURED),
     Pass("wavefront", skew_rows, Stage.STRUCTURED),
     Pass("forward stores", forward_stores, Stage.STRUCTURED),
     Pass("parallelize", parallelize, Stage.STRUCTURED),
@@ -72,7 +74,7 @@ def before(name: str) -> tuple[Pass, ...]:
     return PASSES[: next(k for k, each in enumerate(PASSES) if each.name == name)]
 
 
-SCALAR_PASSES = before("wavefront")  # for a target without threads and vectors, which looks at no flags
+SCALAR_PASSES = before("steps")  # for a target without threads and vectors, which looks at no flags
 
 
 @dataclass(frozen=True, slots=True)

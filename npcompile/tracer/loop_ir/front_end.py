@@ -241,7 +241,7 @@ LEAVE_PENDING = frozenset((
     *("BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE", "UNARY_INVERT"),
     *("BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "STORE_SLICE"),
     *("LOAD_FAST", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_ATTR", "LOAD_METHOD", "CALL", "CALL_KW"),
-    *("PUSH_NULL", "COPY", "SWAP", "BUILD_SLICE", "NOP"),
+    *("PUSH_NULL", "COPY", "SWAP", "BUILD_SLICE", "BUILD_TUPLE", "NOP"),
 ))  # fmt: skip
 Rule: TypeAlias = Callable[[FrontEnd, Builder, Instruction], None]
 RULES: dict[str, Rule] = {}

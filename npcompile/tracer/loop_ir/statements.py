@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -313,6 +313,8 @@ class Statement:
                 return self.results[id(array)]
             case Method(receiver, name):
                 return Method(self.computed_parts(receiver), name)  # type: ignore[arg-type]
+            case Tuple(items):
+                return replace(x, items=tuple(map(self.computed_parts, items)))
         return x
 
 
