@@ -8,13 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from npcompile.tensor_core.loop_ir.affine import Affine, Ranges
 from npcompile.tensor_core.loop_ir.forms import defined, walk
-from npcompile.tensor_core.loop_ir.ops import Alloc, Constant, For, Let, Load, Program, Region, Room, Scratch, Store
+from npcompile.tensor_core.loop_ir.ops import (
+    Alloc,
+    Call,
+    Constant,
+    For,
+    Let,
+    Load,
+    Op,
+    Program,
+    Region,
+    Room,
+    Scratch,
+    Store,
+    View,
+)
 from npcompile.tensor_core.loop_ir.report import Declined
-from npcompile.tensor_core.loop_ir.types import INT, List
+from npcompile.tensor_core.loop_ir.types import INT, List, Memref
 
 
 def places_of(program: Program) -> Ranges:
@@ -83,12 +97,15 @@ def pairs_apart(loop: For, program: Program, places: Ranges, fresh: Fresh, own: 
     inside = defined(ops)  # without the loop's own index
     if any(op.array in inside for op in accesses):
         raise Declined("an array that is another one from iteration to iteration")
-    touched: dict[int, dict[tuple[int, ...], None]] = {}  # array -> the indices there
-    stored: dict[int, dict[tuple[int, ...], None]] = {}
+    touched: dict[int, dict[Where, None]] = {}
+    stored: dict[int, dict[Where, None]] = {}
     for op in accesses:
         touched.setdefault(op.array, {})[tuple(op.index)] = None
         if type(op) is Store:
             stored.setdefault(op.array, {})[tuple(op.index)] = None
+    for array, where in read_by_routines(ops, program):
+        if array not in own:
+            touched.setdefault(array, {})[where] = None
     needed: dict[tuple[int, int], None] = {}
     for array, indices in stored.items():
         if not is_divided([*touched[array]], loop.index, inside, places) and not all(
@@ -101,9 +118,36 @@ def pairs_apart(loop: For, program: Program, places: Ranges, fresh: Fresh, own: 
     return list(needed)
 
 
-def is_divided(indices: list[tuple[int, ...]], index: int, inside: set[int], places: Ranges) -> bool:
+Part: TypeAlias = "tuple[int, int]"  # along an axis: where it begins, and how long it is
+Where: TypeAlias = "tuple[int | Part, ...]"  # what of an array is accessed: an index along an axis, or a part
+WHOLE: Final = (-1, -1)
+
+
+def read_by_routines(ops: list[Op], program: Program) -> list[tuple[int, Where]]:
+    """The arrays that Calls are given, and which part of each."""
+    views = {op.result: op for op in ops if type(op) is View}
+    found: list[tuple[int, Where]] = []
+    for op in ops:
+        for value in op.args if type(op) is Call else ():
+            view = views.get(value)
+            if view is None or view.array in views:
+                while value in views:
+                    value = views[value].array
+                kind = program.types[value]
+                assert isinstance(kind, Memref), kind
+                found.append((value, (WHOLE,) * kind.rank))
+            else:
+                sizes = iter(view.sizes)
+                parts = [(start, next(sizes)) if kept else start for start, kept in zip(view.starts, view.kept)]
+                found.append((view.array, tuple(parts)))
+    return found
+
+
+def is_divided(indices: list[Where], index: int, inside: set[int], places: Ranges) -> bool:
     """Does each iteration have a part of the array for itself, as all indices along an axis are the same sum with the loop's?"""
     for along_axis in zip(*indices):
+        if any(isinstance(x, tuple) for x in along_axis):
+            continue
         form = places.form(along_axis[0])
         if index in form.factors and inside.isdisjoint(form.factors) and all(places.form(x) == form for x in along_axis):
             return True
@@ -113,19 +157,29 @@ def is_divided(indices: list[tuple[int, ...]], index: int, inside: set[int], pla
 TWIN: Final = -1  # the atom of a loop's index in another iteration
 
 
-def never_meet(one: tuple[int, ...], other: tuple[int, ...], index: int, inside: set[int], places: Ranges) -> bool:
-    """Are accesses at these indices, in different iterations, always of different elements? One axis is enough to show it."""
+def never_meet(one: Where, other: Where, index: int, inside: set[int], places: Ranges) -> bool:
+    """Are these accesses, in different iterations, always of different elements? One axis is enough to show it."""
     places.bounds[TWIN] = places.bounds[index]
     for a, b in zip(one, other, strict=True):
-        form, same = places.form(a), places.form(b)
-        if not inside.isdisjoint(form.factors) or not inside.isdisjoint(same.factors):
+        if WHOLE in (a, b):
             continue
-        if form == same and index in form.factors:
+        (first, last), (low, high) = bounds_of(places, a), bounds_of(places, b)
+        if any(not inside.isdisjoint(form.factors) for form in (first, last, low, high)):
+            continue
+        if first == last == low == high and index in first.factors:
             return True  # another element in each iteration
-        difference = form - (same.without(index) + Affine(0, {TWIN: 1}) * same.factors.get(index, 0))
-        if is_above(places, difference) or is_above(places, difference * -1):
+        low, high = (form.without(index) + Affine(0, {TWIN: 1}) * form.factors.get(index, 0) for form in (low, high))
+        if is_above(places, first - high) or is_above(places, low - last):
             return True  # elements before, or after, all that the other goes to
     return False
+
+
+def bounds_of(places: Ranges, x: int | Part) -> tuple[Affine, Affine]:
+    """The first and the last index."""
+    if isinstance(x, int):
+        return places.form(x), places.form(x)
+    first = places.form(x[0])
+    return first, (first + places.form(x[1])).plus(-1)
 
 
 def is_above(places: Ranges, form: Affine) -> bool:

@@ -32,7 +32,7 @@ from npcompile.tensor_core.loop_ir.parser import parse_program
 from npcompile.tensor_core.loop_ir.printer import print_program
 from npcompile.tensor_core.loop_ir.verifier import Invalid, Rule, verify
 from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted
-from tests.loop_ir.programs import LARGE, diffuse, numbers, product, roots, smoothing, with_
+from tests.loop_ir.programs import LARGE, diffuse, numbers, product, roots, smoothing, triangular, with_
 from tests.loop_ir.test_vectors import agrees, optimized
 
 Make = Callable[[], tuple[Any, ...]]
@@ -112,11 +112,33 @@ def scattered(x, k, out):
         out[k[i]] = x[i]
 
 
+def products_onto(a, x):
+    for i in range(a.shape[0]):
+        x[i] = a[i] @ x
+
+
 def first_above(x, out):
     for i in range(x.size):
         if x[i] > 1.4:
             break
         out[i] = x[i]
+
+
+def products(a, x, out):
+    for i in range(a.shape[0]):
+        out[i] = a[i] @ x
+
+
+def whole(*shape: int) -> np.ndarray:
+    """Numbers whose products are added up without an error, in any order."""
+    return np.floor(10 * numbers(*shape))
+
+
+def below_the_diagonal(a):
+    """Rows of products of what stands left of where iterations store."""
+    for j in range(a.shape[0]):
+        for i in range(j + 1, a.shape[0]):
+            a[i, j] = (a[i, j] - a[i, :j] @ a[j, :j]) / a[j, j]
 
 
 PARALLEL: list[tuple[FunctionType, list[Make]]] = [
@@ -134,6 +156,11 @@ PARALLEL: list[tuple[FunctionType, list[Make]]] = [
     (counted, [lambda: (with_(numbers(12), 5, np.inf * 0), np.zeros(12))]),
     (roots, [lambda: (numbers(20), np.zeros(20)), lambda: (with_(numbers(20), 13, 0.0), np.ones(20))]),
     (diffuse, [lambda: (numbers(20), numbers(20, seed=1), 3)]),
+    (
+        products,
+        [lambda: (whole(9, 4), whole(4), np.zeros(9)), lambda: (whole(9, 4), with_(whole(4), 2, 1e308), np.ones(9))],
+    ),
+    (below_the_diagonal, [lambda: (numbers(7, 7) + 7 * np.eye(7),)]),
 ]
 
 
@@ -156,12 +183,26 @@ def test_parallel_loops_are_exact(function: FunctionType, makes: list[Make]) -> 
         (smoothing, (numbers(20), 0.3), "iterations that need what others computed"),
         (scattered, (numbers(9), np.arange(9), np.zeros(9)), "iterations that need what others store"),
         (first_above, (numbers(9), np.zeros(9)), "a way out of the loop"),
+        (triangular, (np.tril(whole(9, 9), -1) + np.eye(9), whole(9), np.zeros(9)), "iterations that need what others store"),
+        (products_onto, (whole(5, 5), whole(5)), "iterations that need what others store"),
     ],
 )
 def test_it_says_why_not(function: FunctionType, arguments: tuple[Any, ...], reason: str) -> None:
     program, ran = optimized(function, arguments)
     assert reason in {each.reason for each in ran["parallelize"].said}
     agrees(function, program, lambda: copy.deepcopy(arguments))
+
+
+@pytest.mark.usefixtures("small")
+def test_products_of_what_shares_memory_with_the_result() -> None:
+    program, ran = optimized(products, (whole(9, 4), whole(4), np.zeros(9)))
+    assert ran["parallelize"].fired
+
+    def make() -> tuple[Any, ...]:
+        memory = whole(12)
+        return whole(9, 4), memory[2:6], memory[:9]
+
+    agrees(products, program, make)
 
 
 def test_the_inner_loop_of_rows_that_need_each_other_is_parallel() -> None:
