@@ -50,6 +50,10 @@ class MemoryStatements:
 
     def vector(self, value: int) -> CText:
         name = self.name(value)
+        kind = self.program.types[value]
+        assert isinstance(kind, Memref), kind
+        if kind.rank == 2:
+            return c("{}.data, {}.n[0], {}.s[0], {}.n[1], {}.s[1]", name, name, name, name, name)
         return c("{}.data, {}.n[0], {}.s[0]", name, name, name)
 
     def memory(self, op: Size | Load | Store | View) -> None:

@@ -47,6 +47,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Region,
     Return,
     Room,
+    Routine,
     Scope,
     Scratch,
     SideExit,
@@ -452,6 +453,13 @@ class Statements(MemoryStatements):
                 self.set(result, c("npc_{}({})", c(routine), joined(", ", map(self.vector, args))))
                 self.worked(c("{}.n[0]", self.name(args[0])))
                 self.flagged.append(op)
+            case Routine(routine, out, args, state):
+                if Ability.THREADS not in self.target.abilities:
+                    raise Unsupported(f"{self.target.name} has no {routine}", line)
+                given = joined(", ", map(self.vector, args))
+                self.line(
+                    "  if (NPC_UNLIKELY(npc_by_{}({}.data, {}))) goto {};", c(routine), self.name(out), given, self.exit(state)
+                )
             case Alloc():
                 self.alloc(op, line)
             case Splat(result, value):

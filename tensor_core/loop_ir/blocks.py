@@ -18,6 +18,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Poll,
     Program,
     Region,
+    Routine,
     Size,
     While,
     Yield,
@@ -68,7 +69,7 @@ def in_blocks(program: Program, op: For, prefix: Region, inside: Callable[[Block
 
 def has_long_iterations(op: For) -> bool:
     """May an iteration take so long that each one looks for signals? It has a loop, or the product of two vectors."""
-    return any(isinstance(each, For | While | Call) for each in walk(op.body))
+    return any(isinstance(each, For | While | Call | Routine) for each in walk(op.body))
 
 
 def prefix_of(op: For) -> Region:

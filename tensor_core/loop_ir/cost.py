@@ -6,7 +6,7 @@ from functools import cache
 
 from npcompile.tensor_core.loop_ir.emit import Emitter
 from npcompile.tensor_core.loop_ir.forms import REGIONS, regions
-from npcompile.tensor_core.loop_ir.ops import Call, For, Let, Load, Op, Region, Store, While
+from npcompile.tensor_core.loop_ir.ops import Call, For, Let, Load, Op, Region, Routine, Store, While
 from npcompile.tensor_core.loop_ir.rows import ROWS, Rule
 
 NANOSECOND = 4
@@ -14,7 +14,7 @@ MEMORY, ARITHMETIC, DIVISION, FUNCTION, ROUTINE = 2, 1, 6, 40, 200
 ITERATIONS = 16  # that a loop is thought to take where nobody can say before it
 MOST = 1 << 28  # where counting stops: products of two such numbers, and a few of these, are words
 DIVISIONS = {"divide", "sqrt", "floor_divide", "remainder"}
-COSTS: dict[type[Op], int] = {Load: MEMORY, Store: MEMORY, Call: ROUTINE}
+COSTS: dict[type[Op], int] = {Load: MEMORY, Store: MEMORY, Call: ROUTINE, Routine: 50 * ROUTINE}
 SIMPLE = {"maximum", "minimum", "sign", "floor", "ceil", "trunc", "rint", "zero_or_divide"}
 
 

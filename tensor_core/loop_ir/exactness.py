@@ -37,6 +37,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Region,
     Return,
     Room,
+    Routine,
     Scope,
     Scratch,
     SideExit,
@@ -89,12 +90,17 @@ def write_only(program: Program) -> set[int]:
 
 def has_effect(region: Region, only_written: set[int]) -> bool:
     """Does it do what Python must not do twice?"""
-    ops = (op for op in walk(region) if isinstance(op, Store | Append))
-    return any(isinstance(op, Append) or op.array not in only_written for op in ops)
+    ops = (op for op in walk(region) if isinstance(op, Store | Append | Routine))
+    return any(isinstance(op, Append) or stored_by(op) not in only_written for op in ops)
+
+
+def stored_by(op: Store | Routine) -> int:
+    """The array that it stores to."""
+    return op.array if isinstance(op, Store) else op.out
 
 
 COMPUTES = (Constant, Let, Size, Load, Store, Splat, Call, Disjoint, View, Room, If, For, Poll, Yield)  # what undo may hold
-SPECULATED = (*COMPUTES, Guard, While, Scope, Break, Again)  # and what is undone
+SPECULATED = (*COMPUTES, Routine, Guard, While, Scope, Break, Again)  # and what is undone
 
 
 @dataclass(slots=True)
@@ -134,6 +140,9 @@ class Exactness:
                 return now
             case Store() | Append():
                 return self.effect(op, now)
+            case Routine():
+                self.may_leave(op, op.state, now)
+                return replace(self.effect(op, now), flagged=True)
             case Return():
                 self.looked(op, now)
                 return None
@@ -178,11 +187,11 @@ class Exactness:
         for each in walk(op.body):
             if not isinstance(each, SPECULATED):
                 raise Invalid(Rule.UNDO, str(each))
-            if isinstance(each, Store) and not undone.issuperset(origins.origins(each.array)):
+            if isinstance(each, Store | Routine) and not undone.issuperset(origins.origins(stored_by(each))):
                 raise Invalid(Rule.UNDO, str(each))
             if isinstance(each, Break | Again) and each.target not in own:
                 raise Invalid(Rule.UNDO, str(each))
-            if isinstance(each, Poll):
+            if isinstance(each, Poll | Routine):
                 self.may_leave(each, each.state, now)
         for each in walk(op.undo):
             if not isinstance(each, COMPUTES) or isinstance(each, Let) and sets_flags(each.op, self.program.types[each.result]):
@@ -203,9 +212,10 @@ class Exactness:
                 return start
             start = whole
 
-    def effect(self, op: Store | Append, now: Facts) -> Facts:
+    def effect(self, op: Store | Append | Routine, now: Facts) -> Facts:
         """What holds after something that Python must not do twice: if it goes on before the array was made, it does not."""
-        states = frozenset(state for array, state in now.made if isinstance(op, Store) and array == op.array) & now.states
+        found = -1 if isinstance(op, Append) else stored_by(op)
+        states = frozenset(state for array, state in now.made if array == found) & now.states
         if not states:
             self.looked(op, now)
         return replace(now, states=states)

@@ -22,6 +22,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Program,
     Region,
     Return,
+    Routine,
     Scope,
     SideExit,
     While,
@@ -91,7 +92,7 @@ def strip(region: Region, state: int) -> None:
     """Without frame states and looks at flags; what leaves, leaves at `state`."""
     region[:] = [op for op in region if not isinstance(op, FrameState | FpCheck)]
     for op in region:
-        if isinstance(op, Check | Poll):
+        if isinstance(op, Check | Poll | Routine):
             op.state = state
         for part in regions(op):
             strip(part, state)

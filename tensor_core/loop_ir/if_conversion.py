@@ -33,6 +33,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Poll,
     Program,
     Region,
+    Routine,
     Scope,
     SideExit,
     Size,
@@ -64,7 +65,7 @@ def convert_ifs(program: Program) -> Report:
 
 def drop_unused_states(region: Region) -> None:
     """Frame states that were for Checks which earlier passes have removed."""
-    used = {op.state for op in walk(region) if isinstance(op, Check | Poll | FpCheck | SideExit)}
+    used = {op.state for op in walk(region) if isinstance(op, Check | Poll | FpCheck | SideExit | Routine)}
     for part in all_regions(region):
         part[:] = [op for op in part if type(op) is not FrameState or op.name in used]
 

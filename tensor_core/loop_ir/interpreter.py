@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npcompile.tensor_core.loop_ir.ops import (
+    FP_ERRORS,
     Again,
     Alloc,
     Append,
@@ -40,6 +41,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Region,
     Return,
     Room,
+    Routine,
     Scope,
     Scratch,
     SideExit,
@@ -56,7 +58,15 @@ from npcompile.tensor_core.loop_ir.outcome import Datum, Exited, Outcome, Return
 from npcompile.tensor_core.loop_ir.rows import MEANINGS
 from npcompile.tensor_core.loop_ir.types import DTYPES, INT, Kind, List, Memref, Scalar, type_of
 
-CALLS = {"dot": np.matmul}
+CALLS = {"dot": np.matmul, "sum": np.sum}
+ROUTINES = {  # what fills an array
+    "matvec": np.matmul,
+    "matvec_of_turned": lambda a, x: a.T @ x,
+    "matmul": np.matmul,
+    "matmul_of_turned": lambda a, b: a.T @ b,
+    "matmul_by_turned": lambda a, b: a @ b.T,
+    "matmul_of_both_turned": lambda a, b: a.T @ b.T,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +257,19 @@ class Interpreter:
                 self.array(op.array)[self.place(op.index, op.value)] = self.values[op.value]
             case Append():
                 self.items(op.items).append(self.values[op.value])
+            case Routine():
+                self.filled(op)
             case _:
                 result, value = self.computed(op)
                 self.set(result, value)
         return None
+
+    def filled(self, op: Routine) -> None:
+        found = ROUTINES[op.op](*self.of(op.args))
+        if not np.isfinite(found).all():
+            self.flags |= FP_ERRORS["invalid"]
+        out = self.array(op.out)
+        out.reshape(-1)[: found.size] = found.reshape(-1)
 
     def computed(self, op: Op) -> tuple[int, Datum]:
         match op:

@@ -21,6 +21,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Op,
     Program,
     Room,
+    Routine,
     Scratch,
     Size,
     Splat,
@@ -116,6 +117,10 @@ class Typing:
             case Call(result, _, args):
                 vectors = [self.array(arg, op) for arg in args]
                 self.must(Rule.TYPES, types[result] == F64 and all((v.element, v.rank) == (Kind.F64, 1) for v in vectors), op)
+            case Routine(_, out, args):
+                made, *given = (self.array(value, op) for value in (out, *args))
+                self.must(Rule.WRITEABLE, made.contiguous and made.writeable, op)
+                self.must(Rule.TYPES, all(x.element is Kind.F64 and x.rank in (1, 2) for x in (made, *given)), op)
             case For(_, index, start, stop):
                 self.integers([index, start, stop], op)
             case Check(condition) | Guard(condition) | If(condition) | Branch(condition):

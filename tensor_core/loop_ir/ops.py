@@ -184,11 +184,25 @@ class Append(Op):
 
 @dataclass(slots=True)
 class Call(Op):
-    """A routine of the target's: `dot` of two vectors. It only reads."""
+    """A routine of the target's: `dot` of two vectors, `sum` of one in NumPy's order. It only reads."""
 
     result: Result
     op: str
     args: list[Value]
+    at: Place = NOWHERE
+
+
+@dataclass(slots=True)
+class Routine(Op):
+    """A routine of the target's that fills an array, whose elements are in C order: a product of matrices (`ROUTINES`).
+
+    It leaves at the state where a signal's handler has raised meanwhile.
+    """
+
+    op: str
+    out: Value
+    args: list[Value]
+    state: State
     at: Place = NOWHERE
 
 

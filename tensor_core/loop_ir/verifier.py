@@ -32,6 +32,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Poll,
     Program,
     Region,
+    Routine,
     Scope,
     SideExit,
     Speculate,
@@ -147,7 +148,7 @@ class Verifier:
                 raise Invalid(Rule.TARGET, f"{op} has nothing to give up")
             case FrameState():
                 self.states.add(op.name)
-            case Check() | Poll() | FpCheck() | SideExit() if op.state not in self.states:
+            case Check() | Poll() | FpCheck() | SideExit() | Routine() if op.state not in self.states:
                 raise Invalid(Rule.KNOWN_STATE, f"{op} names a state that is not made where it stands")
         for value in results(op):
             self.define(value)

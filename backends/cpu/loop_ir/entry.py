@@ -10,7 +10,7 @@ from npcompile.backends.loop_ir.c_text import CText, c, joined
 from npcompile.backends.loop_ir.exits import GIVEN, OTHERS, UNFIT, UNUSUAL, USUAL, Leaf, Way, Ways, how_to_run, words_of
 from npcompile.backends.loop_ir.target import C_TYPES, Unsupported
 from npcompile.tensor_core.loop_ir.forms import walk
-from npcompile.tensor_core.loop_ir.ops import Poll, Program
+from npcompile.tensor_core.loop_ir.ops import Poll, Program, Routine
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, TupleOf, Use
 from npcompile.tensor_core.loop_ir.types import (
     DTYPES,
@@ -65,7 +65,7 @@ def entry_lines(program: Program, ways: Ways, written: Sequence[bool]) -> Iterat
     yield c("  const npc_i64 way = npc_loop(&frame, in, out);")
     yield c("  PyObject *result = 0, *raised = 0;")
     yield c("  switch (way) {{")
-    polled = {ways.of_state[op.state] for op in walk(program.body) if isinstance(op, Poll)}
+    polled = {ways.of_state[op.state] for op in walk(program.body) if isinstance(op, Poll | Routine)}
     for number, way in enumerate(ways.found):
         yield from handed(number, way, program, len(ways.found) if number in polled else 0)
     yield c("  }}")

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Node
-from npcompile.tensor_core.loop_ir.ops import Call, Scratch
+from npcompile.tensor_core.loop_ir.ops import Call, Routine, Scratch
 from npcompile.tensor_core.loop_ir.types import B1, BOOL, F64, KINDS, Kind, Memref
+from npcompile.tensor_core.meta import contiguous_strides
 from npcompile.tracer.loop_ir import indexing
-from npcompile.tracer.loop_ir.abstract import Slice, Unsupported, Value
-from npcompile.tracer.loop_ir.element_loops import ELEMENTS, Index, Loops, Rule, nested
+from npcompile.tracer.loop_ir.abstract import Abstract, Slice, Unsupported, Value
+from npcompile.tracer.loop_ir.element_loops import ELEMENTS, MOVED, Index, Loops, Rule, nested
 from npcompile.tracer.loop_ir.elements import as_kind, constant, converted, of_integers, read
 
 MOST_ELEMENTS = 64  # of a constant array
@@ -40,15 +41,81 @@ def reduce(loops: Loops, node: Node) -> None:
 
     if reducer not in REDUCERS:
         raise Unsupported(f"a reduction by {reducer}")
-    if reducer in ("add", "multiply"):
-        require_order_of_sum(loops, node.dtype, inner)
+    if reducer in ("add", "multiply") and not is_in_order(loops, node.dtype, inner):
+        if reducer == "add" and node.dtype == x.dtype == np.float64:
+            return sum_in_pairs(loops, node, x, list(axes), kept, total)
+        raise Unsupported(f"np.{reducer}.reduce of {x.dtype}, whose order is NumPy's own")
     in_memory(loops, node, [x.meta.shape[k] for k in kept], total)
 
 
-def require_order_of_sum(loops: Loops, dtype: np.dtype, sizes: Sequence[Size]) -> None:
+def is_in_order(loops: Loops, dtype: np.dtype, sizes: Sequence[Size]) -> bool:
+    """May numbers be combined one after another? NumPy does so with few."""
     is_short = all(isinstance(size, int) for size in sizes) and math.prod(sizes) < PAIRWISE  # type: ignore[arg-type]
-    if loops.b.has_numpys_bits and dtype.kind == "f" and not is_short:
-        raise Unsupported("a sum of an array, which NumPy adds up in another order")
+    return is_short or dtype.kind != "f" or not loops.b.has_numpys_bits
+
+
+def sum_in_pairs(
+    loops: Loops, node: Node, x: Node, axes: list[int], kept: list[int], one_by_one: Callable[[Sequence[int]], int]
+) -> None:
+    """Sums in NumPy's order: of elements side by side in pairs, of rows one after another."""
+    b, rank = loops.b, x.meta.ndim
+    if rank > 1 and not lies_in_order(loops, x):
+        raise Unsupported("a sum of an array whose order in memory is not C's")
+    if axes == [0] and rank == 2:
+        # With one column rows would be elements side by side.
+        b.check(b.let("not_equal", loops.size(x.meta.shape[1]), b.constant(1)))
+        return in_memory(loops, node, [x.meta.shape[1]], one_by_one)
+    if len(axes) == rank:
+        vector = as_memory(loops, x) if rank == 1 else flat(loops, x)
+        loops.made[node] = summed(loops, vector)
+    elif axes == [rank - 1]:
+        rows = as_memory(loops, x)
+        kind = b.type(rows)
+        assert isinstance(kind, Memref), kind
+
+        def total(outer: Sequence[int]) -> int:
+            keys: list[Abstract] = [*map(Value, outer), Slice(None, None)]
+            return summed(loops, indexing.view(b, rows, kind, keys, is_inside=True).value)
+
+        in_memory(loops, node, [x.meta.shape[k] for k in kept], total)
+    else:
+        raise Unsupported("a sum over other axes than the first, the last or all")
+
+
+def lies_in_order(loops: Loops, x: Node) -> bool:
+    """Are the elements side by side in memory, in C order, where NumPy adds them up?"""
+    given = x
+    while given.op in MOVED:
+        (given,) = given.inputs
+    kind = loops.b.type(loops.made[given]) if given in loops.made else None
+    if isinstance(kind, Memref) and (given is not x or not kind.contiguous):
+        return False
+    return all(map(same, x.meta.strides, contiguous_strides(x.meta.shape, x.dtype.itemsize)))
+
+
+def flat(loops: Loops, x: Node) -> int:
+    """The elements of an array as a vector of their own, in C order."""
+    b = loops.b
+    count = b.constant(1)
+    for size in x.meta.shape:
+        count = loops.checked("multiply", count, loops.size(size))
+    vector = indexing.empty(b, [count], False, Kind.F64).value
+
+    def placed(index: list[int]) -> tuple[Sequence[int], int]:
+        place = index[0]
+        for k, size in zip(index[1:], x.meta.shape[1:], strict=True):
+            place = b.let("add", b.let("multiply", place, loops.size(size)), k)
+        return [place], loops.element(x, index)
+
+    loops.fill(vector, x.meta.shape, placed)
+    return vector
+
+
+def summed(loops: Loops, vector: int) -> int:
+    result = loops.b.new(F64)
+    loops.b.emit(Call(result, "sum", [vector], loops.b.at))
+    loops.b.flagged = True
+    return result
 
 
 def in_memory(loops: Loops, node: Node, sizes: Sequence[Size], total: Callable[[Sequence[int]], int]) -> None:
@@ -297,8 +364,10 @@ def einsum(loops: Loops, node: Node) -> None:
     summed = [axis for axis in sizes if axis not in output]
     if any(x.meta.ndim > 1 for x in node.inputs):
         loops.b.has_products = True
-    if len(inputs) == 1 and summed:
-        require_order_of_sum(loops, node.dtype, [sizes[axis] for axis in summed])
+    if loops.b.has_numpys_bits and by_routine(loops, node, inputs, output):
+        return
+    if len(inputs) == 1 and summed and not is_in_order(loops, node.dtype, [sizes[axis] for axis in summed]):
+        raise Unsupported("a sum of an array, which NumPy adds up in another order")
     is_dot = len(inputs) == 2 and len(summed) == 1 and all(summed[0] in axes for axes in inputs)
     rows = [as_memory(loops, x) for x in node.inputs] if is_dot else []
 
@@ -319,6 +388,42 @@ def einsum(loops: Loops, node: Node) -> None:
         return REDUCERS["add"](loops, node.dtype, [sizes[axis] for axis in summed], at)
 
     in_memory(loops, node, [sizes[axis] for axis in output], total)
+
+
+PRODUCTS = {  # by axes of the first operand, of the second, and of the result
+    ("mk", "k", "m"): "matvec",
+    ("km", "k", "m"): "matvec_of_turned",
+    ("mk", "kn", "mn"): "matmul",
+    ("km", "kn", "mn"): "matmul_of_turned",
+    ("mk", "nk", "mn"): "matmul_by_turned",
+    ("km", "nk", "mn"): "matmul_of_both_turned",
+}
+
+
+def by_routine(loops: Loops, node: Node, inputs: Any, output: Any) -> bool:
+    """Is it a product of matrices? Then it is computed by the target's routine."""
+    if len(inputs) != 2:
+        return False
+    pairs = [turned_back(x, axes) for x, axes in zip(node.inputs, inputs)]
+    for (x, first), (y, second) in (pairs, pairs[::-1]):
+        letters = dict.fromkeys(first, "m") | dict.fromkeys(second, "n") | dict.fromkeys({*first} & {*second}, "k")
+        name = PRODUCTS.get(tuple("".join(letters[axis] for axis in axes) for axes in (first, second, output)))  # type: ignore[arg-type]
+        if name is not None:
+            args = [as_memory(loops, each) for each in (x, y)]
+            out = loops.allocate(node)
+            loops.b.emit(Routine(name, out, args, loops.b.state(), loops.b.at))
+            loops.b.flagged = True
+            loops.made[node] = out
+            return True
+    return False
+
+
+def turned_back(x: Node, axes: Any) -> tuple[Node, tuple[Any, ...]]:
+    """An operand without the op that gives its axes another order, and which axes it has then."""
+    if x.op != "permute":
+        return x, tuple(axes)
+    order = x.params["axes"]
+    return x.inputs[0], tuple(axes[list(order).index(k)] for k in range(len(order)))
 
 
 def as_memory(loops: Loops, node: Node) -> int:

@@ -130,6 +130,8 @@ class Statement:
 
     def array(self, value: int, kind: Memref) -> Array:
         if value not in self.storages:
+            if self.b.has_numpys_bits and kind.rank > 1 and not self.is_in_order(value):
+                raise Unsupported("an array whose order in memory may not be C's")
             shape = tuple(self.size(value, axis) for axis in range(kind.rank))
             node = self.storages[value] = self.graph.input(TensorMeta(shape, DTYPES[kind.element]))
             self.loops.made[node] = value
@@ -142,6 +144,12 @@ class Statement:
                 return Array(known.storage, (), made.meta)
         self.given.append((made, node))
         return made
+
+    def is_in_order(self, value: int) -> bool:
+        """Is it an array in C order, or a part of one?"""
+        kind = self.b.type(value)
+        assert isinstance(kind, Memref), kind
+        return kind.contiguous or value in self.b.views and self.is_in_order(self.b.views[value][0])
 
     def size(self, array: int, axis: int) -> Size:
         known = self.b.size_hint(array, axis)

@@ -14,7 +14,7 @@ from npcompile.devices import loop_units
 from npcompile.logs import log
 from npcompile.tensor_core.guards import Is
 from npcompile.tensor_core.loop_ir.forms import walk
-from npcompile.tensor_core.loop_ir.ops import Poll, Program
+from npcompile.tensor_core.loop_ir.ops import Poll, Program, Routine
 from npcompile.tensor_core.loop_ir.outcome import Entered, Taken, TakenOf
 from npcompile.tensor_core.loop_ir.pipeline import Ran
 from npcompile.tensor_core.loop_ir.states import ErrorState, Fixed, RangeIterator, Recipe, SequenceIterator, Tagged, TupleOf, Use
@@ -100,7 +100,7 @@ class WholeFunction:
         named = name(point, "point_")
         yield from ("where = found[0]", f"{named}.entered += 1", f"{named}.iterations += found[-1]")
         ways = self.native.ways.found
-        polled = {op.state for op in walk(self.program.body) if isinstance(op, Poll)}
+        polled = {op.state for op in walk(self.program.body) if isinstance(op, Poll | Routine)}
         for number, way in enumerate(ways):
             if not way.is_returned:
                 yield f"if where == {number}:"
