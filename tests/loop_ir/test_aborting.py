@@ -364,14 +364,14 @@ def test_a_whole_graph_gives_no_array_in_another_order() -> None:
 
 
 def test_sums_have_numpys_bits() -> None:
-    f, x = lambda x: fori_loop(0, 3, lambda i, c: c * 0.5 + x.sum(), 1.0), numbers(999)  # noqa: E731
+    f, x = lambda x: fori_loop(0, 3, lambda i, c: c * 0.5 + x.sum(), 1.0), numbers(999)
     compiled = npc.compile(f)
     assert compiled(x) == f(x)
     assert programs(compiled) == 1
 
 
 def test_sums_by_einsum_are_left_to_graphs() -> None:
-    f, x = lambda x: fori_loop(0, 3, lambda i, c: c * 0.5 + np.einsum("i->", x), 1.0), numbers(999)  # noqa: E731
+    f, x = lambda x: fori_loop(0, 3, lambda i, c: c * 0.5 + np.einsum("i->", x), 1.0), numbers(999)
     compiled = npc.compile(f)
     np.testing.assert_allclose(compiled(x), f(x), rtol=1e-13)
     assert programs(compiled) == 0
