@@ -67,7 +67,7 @@ class ArrayWriter:
         return f"({self.matrix(depth + 1)} {self.pick('+', '-', '*', '/')} {self.matrix(depth + 1)})"
 
     def statement(self) -> str:
-        kind = self.random.randrange(13)
+        kind = self.random.randrange(15)
         shorter = self.random.randrange(3)
         part = self.pick(*(key for key, by in SLICES.items() if by == shorter))
         operator = self.pick("+=", "-=", "*=", "/=")
@@ -90,6 +90,11 @@ class ArrayWriter:
                 return f"{self.pick(*VECTORS)}[{self.pick('0', '-1', 'k', 'k % 3')}] = {self.pick('s', 'x[0] + 1.0', 'y[1]')}"
             case 11:
                 return f"x[{self.pick(*STEPS)}] = {self.pick('y', 'x', 'z')}[{self.pick(*STEPS)}] * 0.5"
+            case 12:
+                return f"s = {self.pick('s - ', '0.25 * ', '')}({self.vector(shorter)} + x[:1]).{self.pick('sum', 'mean')}()"
+            case 13:
+                of_rows = f"b[k % 3, :3] = ({self.matrix()} + a).sum(axis=1)"
+                return self.pick(f"x[:] = ({self.matrix()} + b).sum(axis=0)", of_rows, f"s = ({self.matrix()} * a).sum()")
         return self.pick("x, y = y, x", "s = s * 0.5", f"a = {self.matrix()} + b", "t = x", "y = t * s", "z = (x < y) * 1.0")
 
     def function(self) -> str:
@@ -115,7 +120,7 @@ def random_arguments(seed: str) -> Arguments:
     """Sometimes arrays that share memory, of another length, with numbers that overflow."""
     chosen = random.Random(f"arguments {seed}")
     generator = np.random.default_rng(chosen.randrange(1 << 30))
-    size = chosen.choice((3, 5, 9, 20))
+    size = chosen.choice((3, 5, 9, 20, 150))
     x, y, z = (generator.standard_normal(size) + chosen.choice((0.0, 2.0)) for _ in range(3))
     a, b = (generator.standard_normal((3, size)) + 2.0 for _ in range(2))
     match chosen.randrange(8):
