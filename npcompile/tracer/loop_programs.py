@@ -109,12 +109,12 @@ class Continuation:
 
 
 def written_loop(function: Compiled[Point], point: Point, state: tuple[Any, ...], short_loops: frozenset[int]) -> LoopProgram:
-    """The whole function as a program of the loop IR where that has it, else what begins at the Point. Raises NotNative."""
+    """What begins at the Point as a program of the loop IR where that has it, else of the compiler of text. Raises NotNative."""
     from npcompile.tracer.loop_ir.whole_function import whole_function  # here: functions without loops do not need these
     from npcompile.tracer.native.loops import NativeLoop
 
-    if point.is_start and (whole := whole_function(function, point, state)) is not None:
-        return whole
+    if (made := whole_function(function, point, state)) is not None:
+        return made
     loop = NativeLoop.at(function, point, state)
     try:
         return loop.write(short_loops)

@@ -82,7 +82,7 @@ def on_cuda(function: FunctionType, arguments: Sequence[Any]) -> None:
 
 def compiled(function: FunctionType, arguments: Sequence[Any]) -> None:
     """As npc.compile does."""
-    family.optimised(trace(function, arguments, with_statements=family.STATEMENTS), analyse(function.__code__))
+    family.optimised(trace(function, arguments, with_statements=family.STATEMENTS), analyse(function.__code__), arguments)
 
 
 WAYS: dict[str, Callable[[FunctionType, Sequence[Any]], None]] = {

@@ -476,7 +476,7 @@ def test_what_is_quicker_elsewhere_stays_there(function: FunctionType, arguments
     compiled = npc.compile(function)
     compiled(*copy.deepcopy(arguments))
     with pytest.raises(Unsupported, match=reason):
-        family.optimised(trace(function, arguments), compiled_function(compiled).facts)
+        family.optimised(trace(function, arguments), compiled_function(compiled).facts, arguments)
     assert not any(runs_whole(compiled))
 
 

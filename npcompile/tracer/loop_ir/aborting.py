@@ -34,7 +34,7 @@ from npcompile.tensor_core.loop_ir.pipeline import differentiable, run_passes
 from npcompile.tensor_core.loop_ir.states import TupleOf
 from npcompile.tensor_core.loop_ir.types import Memref, Type
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
-from npcompile.tensor_core.source import NONE, UNBOUND, Call, Literal, Name, Source, Written
+from npcompile.tensor_core.source import NONE, UNBOUND, Literal, Name, Source, Written
 from npcompile.tracer.assumptions import of_entry, of_function
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.compiled import Compiled
@@ -44,13 +44,13 @@ from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.loop_ir.abstract import Unsupported
 from npcompile.tracer.loop_ir.arguments import container_type, held_by, is_named, is_sequence, parts_of_partial, typed
 from npcompile.tracer.loop_ir.asking import expression_of, guards_of_name, guards_of_type
+from npcompile.tracer.loop_ir.beginning import Entry
 from npcompile.tracer.loop_ir.builder import Tail
 from npcompile.tracer.loop_ir.family import are_shared
-from npcompile.tracer.loop_ir.front_end import Beginning, Traced, trace
+from npcompile.tracer.loop_ir.front_end import Traced, trace
 from npcompile.tracer.loop_ir.leaving import unchanged
 from npcompile.tracer.point import Point
 from npcompile.tracer.profitability import why_better_as_graph
-from npcompile.tracer.rebuilding import rest_of_range
 from npcompile.tracer.resume import Ending
 from npcompile.tracer.values import Lazy
 from npcompile.tracer.variant import Variant
@@ -90,50 +90,6 @@ def aborting_function(function: Compiled[Point], point: Point, state: tuple[Any,
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What a Point's state is for a program that begins there."""
-
-    at: Beginning | None  # None: at the start of the function
-    iterator: object  # of the loop: None where it has none
-    variables: list[tuple[Source, object]]
-    guards: tuple[Guard, ...] = ()
-
-    @classmethod
-    def start(cls, point: Point, state: Sequence[Any]) -> Entry:
-        return cls(None, None, [*zip(map(Name, point.parameters), state)])
-
-    @classmethod
-    def header(cls, function: Compiled[Point], point: Point, state: Sequence[Any]) -> Entry:
-        """At a loop of the function. Raises Unsupported."""
-        layout, values = point.layout, dict(zip(point.parameters, state))
-        if function.has_cells or layout.null_slots:
-            raise Unsupported("a loop in a function with variables of functions inside, or in a call")
-        asked, variables, names = [], [], []
-        for name, parameter in zip(layout.local_names, point.local_parameters):
-            is_bound = values[parameter] is not function.namespace["UNBOUND"]
-            if name not in function.facts.bound[layout.index]:
-                asked.append(Is(Name(parameter), UNBOUND, not is_bound))
-            if is_bound:
-                variables.append((Name(parameter), values[parameter]))
-                names.append(name)
-        iterates = function.facts.instructions[layout.index].traits.flow == "next"
-        iterator, held = values[f"stack_{layout.depth - 1}"] if iterates else None, layout.depth - iterates
-        return cls(Beginning(layout.index, held, iterates, tuple(names)), iterator, [*variables], tuple(asked))
-
-    def parts(self, function: Compiled[Point]) -> Iterator[tuple[Source, Any, Guard | None]]:
-        """Of the iterators, as parts_of has them, and what is asked of variables."""
-        for guard in self.guards:
-            yield UNBOUND, None, guard
-        if self.at is not None and self.at.has_iterator:
-            source = Name(f"stack_{self.at.held}")
-            yield source, None, OfType(source, function.object_of(type(self.iterator)))
-            rest, left = rest_of_range(self.iterator), Call(function.object_of(rest_of_range), source)
-            yield source, None, Equals(left.attribute("step"), Literal(rest.step))
-            yield left.attribute("start"), rest.start, None
-            yield Call(function.object_of(len), left), len(rest), None
-
-
 @dataclass(slots=True)
 class Aborting:
     """A program, and what it is called with."""
@@ -154,16 +110,13 @@ class Aborting:
         """Raises Unsupported."""
         if is_left and handles_exceptions(function.facts):
             raise Unsupported("a handler of exceptions in or around a loop, which sees variables")
-        entry = Entry.start(point, state) if point.is_start else Entry.header(function, point, state)
-        arguments = (
-            [x for _, x in entry.variables]
-            if entry.at is None
-            else [*[entry.iterator] * entry.at.has_iterator, *(x for _, x in entry.variables)]
-        )
-        traced = trace(function.python, arguments, Policy.ABORT, is_exact=True, of_state=True, goes_on=is_left, at=entry.at)
+        entry = Entry.of(function, point, state)
+        traced = trace(function.python, entry.arguments, Policy.ABORT, is_exact=True, of_state=True, goes_on=is_left, at=entry.at)
         if is_left and not traced.has_new_forms:
             raise Unsupported("loops that others may have")
-        taken = [*entry.parts(function), *(part for at, x in entry.variables for part in parts_of(function, at, x))]
+        taken: list[tuple[Source, Any, Guard | None]] = [(UNBOUND, None, guard) for guard in entry.guards]
+        taken += [(at, x, None) for at, x in entry.leaves_of_iterator(function)]
+        taken += [part for at, x in entry.variables for part in parts_of(function, at, x)]
         leaves = [(source, x) for source, x, guard in taken if guard is None]
         key = (
             *(point.layout.index, *(type_of_param(x) for _, x in leaves)),

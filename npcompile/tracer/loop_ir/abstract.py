@@ -46,6 +46,13 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """An object that the program does nothing with but hand it on."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """An object that is the same whenever the program runs."""
 
@@ -194,12 +201,13 @@ class EnteredErrorState:
 Traversal: TypeAlias = "Range | Enumerate | Zip | Iterating | Rest"
 Function: TypeAlias = "Method | Cell | Closure | Partial"
 Abstract: TypeAlias = (
-    "Value | Known | Tuple | Record | Slice | Seen | Pending | Traversal | Function | NewErrorState | EnteredErrorState"
+    "Value | Held | Known | Tuple | Record | Slice | Seen | Pending | Traversal | Function | NewErrorState | EnteredErrorState"
 )
 Key: TypeAlias = tuple["Type | Named | int | str | ErrorState | Key", ...]
 
 
 WORDS = {
+    Held: "an object",
     Rest: "an iterator",
     Slice: "a slice",
     Seen: "a view",
@@ -239,7 +247,7 @@ def in_words(x: Abstract, types: Sequence[Type] = ()) -> str:
 
 def leaves(x: Abstract) -> Iterator[int]:
     match x:
-        case Value(value):
+        case Value(value) | Held(value):
             yield value
         case Tuple(items) | Record(_, items) | Rest(items):
             if isinstance(x, Tuple) and x.given is not None:
@@ -278,8 +286,8 @@ def leaves(x: Abstract) -> Iterator[int]:
 def rebuilt(x: Abstract, values: Iterator[int]) -> Abstract:
     """The same structure over other values, in the order of `leaves`."""
     match x:
-        case Value():
-            return Value(next(values))
+        case Value() | Held():
+            return type(x)(next(values))
         case Tuple(items, is_list, names, given):
             given = None if given is None else next(values)
             return Tuple(tuple(rebuilt(item, values) for item in items), is_list, names, given)
@@ -319,6 +327,8 @@ def key_of(x: Abstract, types: list[Type]) -> Key:
     match x:
         case Value(value):
             return ("value", types[value])
+        case Held():
+            return ("held",)
         case Known(named):
             return ("known", named if isinstance(named, str | Mark) else id(named))
         case Tuple(items):
@@ -360,7 +370,7 @@ def key_of(x: Abstract, types: list[Type]) -> Key:
 def recipe_of(x: Abstract) -> Recipe:
     """How Python's object is made. Raises Unsupported for what no recipe makes."""
     match x:
-        case Value(value):
+        case Value(value) | Held(value):
             return Use(value)
         case Known(None):
             return Fixed(None)

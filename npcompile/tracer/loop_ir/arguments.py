@@ -12,7 +12,7 @@ import numpy as np
 from npcompile import trees
 from npcompile.tensor_core.loop_ir.types import Object, Type, type_of
 from npcompile.tracer.entry import plain_function
-from npcompile.tracer.loop_ir.abstract import Abstract, Closure, Known, Partial, Record, Tuple, Unsupported, Value
+from npcompile.tracer.loop_ir.abstract import Abstract, Closure, Held, Known, Partial, Record, Tuple, Unsupported, Value
 from npcompile.tracer.loop_ir.builder import Builder
 from npcompile.tracer.loop_ir.control import is_written
 from npcompile.tracer.loop_ir.inlining import is_users
@@ -27,6 +27,7 @@ OF_TUPLES: Final = vars(tuple).keys() - {
 MOST_LEVELS: Final = 16  # of trees and functions inside each other
 MOST_PARTS: Final = 64  # of a tree
 EMPTY: Final = CellType()
+HELD: Final = Object("an object")
 
 
 def typed(argument: object) -> Type:
@@ -57,6 +58,8 @@ def taken(b: Builder, argument: Any, name: str, slot: int | None, level: int = 0
             return Partial(function, tuple(given), tuple(argument.keywords))
         if trees.kind_of(argument) is not None:
             return tree_taken(b, argument, name, slot, level)
+    if not b.aborts and type_of(argument) is None:
+        return held_on(b, name, slot)
     kind = typed(argument)
     if b.hands_on and isinstance(kind, Object):
         raise Unsupported("an argument that is no number or array")
@@ -64,6 +67,11 @@ def taken(b: Builder, argument: Any, name: str, slot: int | None, level: int = 0
     if isinstance(argument, np.ndarray):
         b.shapes[value] = argument.shape
     return Value(value)
+
+
+def held_on(b: Builder, name: str = "", slot: int | None = None) -> Held:
+    """A param for an object of which nothing is known."""
+    return Held(b.param(HELD, name, slot))
 
 
 def parts_of_partial(argument: partial[Any]) -> list[Any]:

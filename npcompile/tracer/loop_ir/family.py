@@ -9,7 +9,9 @@ powers have libm's bits there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
 
 from npcompile.backends.loop_ir.exits import parts
 from npcompile.tensor_core.loop_ir.affine import Ranges
@@ -54,15 +56,19 @@ from npcompile.tracer.loop_ir.front_end import Traced
 EXACT = ("add", "subtract", "multiply", "divide", "negative", "absolute", "sqrt")  # whose results IEEE 754 tells to the bit
 CHOSEN = "choose"  # one of two numbers that are there already
 POWERS = ("**", "**=")
+SMALL = 4096  # elements of arrays of which statements take less time than going on with another program
 STATEMENTS = False  # about whole arrays: other compilers do several at once, and on threads
 FIRST = len(before("value ranges"))  # the first pass after which loops are no more as the user wrote them
 
 
-def optimised(traced: Traced, facts: CodeFacts) -> list[Ran]:
-    """Run the passes on a program in place. Raises Unsupported where the function is better compiled in another way."""
+def optimised(traced: Traced, facts: CodeFacts, given: Sequence[object] | None) -> list[Ran]:
+    """Run the passes on a program in place. Raises Unsupported where the function is better compiled in another way.
+
+    `given`: examples of its arguments; None for a program that begins at a loop.
+    """
     program = traced.program
     ran = run_passes(program, passes=PASSES[:FIRST])
-    for reason in (*why_not_whole(program, facts), *why_not_plain(program)):
+    for reason in (*why_not_whole(program, facts, given), *why_not_plain(program)):
         raise Unsupported(reason)
     in_lanes = {op.at for op in walk(program.body) if isinstance(op, For) and is_for_lanes(op)}  # passes add loops there
     ran += run_passes(program, passes=PASSES[FIRST:])
@@ -71,20 +77,37 @@ def optimised(traced: Traced, facts: CodeFacts) -> list[Ran]:
     return ran
 
 
-def why_not_whole(program: Program, facts: CodeFacts) -> Iterator[str]:
-    """Why the program is not all of the function."""
+def why_not_whole(program: Program, facts: CodeFacts, given: Sequence[object] | None) -> Iterator[str]:
+    """Why the program is not all of the function, or of what other compilers have in one program."""
     if stage_of(program) is not Stage.STRUCTURED:
         yield "a loop that is entered at several places"
         return
     if any(type(i.argval) is str and i.argval in POWERS for i in facts.instructions):
         yield "a power: squares are products here, and libm rounds some of them otherwise"
     ops = list(walk(program.body))
-    points = {op.name: op.point for op in ops if isinstance(op, FrameState)}
-    last = max((max(loop_region(facts, header)) for header in facts.loop_headers), default=-1)
-    if any(points[op.state] > last for op in ops if isinstance(op, SideExit)):
-        yield "Python goes on behind the loops"
+    behind = ends(program, facts, facts.loop_headers)
+    are_small = given is not None and not any(isinstance(x, np.ndarray) and x.size > SMALL for x in given)
+    if are_small and any(has_arrays(program, state) and are_statements(facts, state.point) for state in behind):
+        yield "statements about small arrays behind the loops"
     if any(are_shared(op) for op in ops if isinstance(op, FrameState | Return)):
         yield "a tuple that may be several variables'"
+
+
+def ends(program: Program, facts: CodeFacts, headers: Iterable[int]) -> list[FrameState]:
+    """Where the program ends behind the loops with these headers, and Python goes on."""
+    ops = walk(program.body)
+    left = {op.state for op in ops if isinstance(op, SideExit)}
+    last = max((max(loop_region(facts, header)) for header in headers), default=-1)
+    return [op for op in ops if isinstance(op, FrameState) and op.name in left and op.point > last]
+
+
+def has_arrays(program: Program, state: FrameState) -> bool:
+    return any(isinstance(program.types[value], Memref) for value in uses(state))
+
+
+def are_statements(facts: CodeFacts, index: int) -> bool:
+    """Are there calls or operators from an instruction on?"""
+    return any(i.traits.call or i.traits.operator for i in facts.instructions[index:])
 
 
 def are_shared(op: FrameState | Return) -> bool:

@@ -41,7 +41,7 @@ from npcompile.tracer.loop_ir.abstract import (
     Value,
     recipe_of,
 )
-from npcompile.tracer.loop_ir.arguments import taken
+from npcompile.tracer.loop_ir.arguments import held_on, taken
 from npcompile.tracer.loop_ir.builder import Begun, Builder, Tail
 from npcompile.tracer.loop_ir.sources import CellContents, GlobalName, Same, Source
 
@@ -68,7 +68,7 @@ class Beginning:
     """A loop that a program begins at. The arguments are its iterator, if it has one, and variables of these names."""
 
     index: int
-    held: int  # of what is on the stack below, which no loop uses: if there is something, the program ends after the loop
+    held: int  # of what is on the stack below, which no loop uses: if there is something, one that aborts ends after the loop
     has_iterator: bool
     names: tuple[str, ...]
 
@@ -146,7 +146,7 @@ class FrontEnd:
         if self.at is not None:
             entry.index, arguments, b.loop = self.at.index, [*arguments], loop_region(entry.facts, self.at.index)
             b.held = self.at.held
-            entry.stack += [NULL] * b.held
+            entry.stack += [NULL if b.aborts else held_on(b) for _ in range(b.held)]
             entry.stack += [iteration.begun(b, arguments.pop(0))] * self.at.has_iterator
         slots = range(len(arguments)) if self.at is None else map(entry.facts.slots.index, self.at.names)
         for slot, argument in zip(slots, arguments):
@@ -197,7 +197,7 @@ class FrontEnd:
             if beginning is not None and (is_raise or is_first and self.ends_early):
                 leaving.end(b, beginning)
                 return
-            if is_raise:
+            if is_raise or is_first and leaving.is_left_behind(b):
                 b.leave()
                 return
             if is_first and index in b.facts.loop_headers and i.opname != "FOR_ITER":

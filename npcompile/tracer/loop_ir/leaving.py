@@ -66,6 +66,11 @@ def end(b: Builder, beginning: Saved) -> None:
     b.tails.append(Tail(op, frame.index, len(stack), slots))
 
 
+def is_left_behind(b: Builder) -> bool:
+    """Has a program that may be left, and began at a loop, come to its end, where others follow, or one is around it?"""
+    return not b.aborts and b.loop is not None and b.frame.index not in b.loop and not is_after_loops(b.frame)
+
+
 def unchanged(facts: CodeFacts) -> set[str]:
     """The variables that nothing sets: parameters stay what they are."""
     changed = {i.argval for i in facts.instructions if i.traits.place == "local" and i.traits.access != "read"}

@@ -21,6 +21,7 @@ from npcompile.backends.registry import IGNORES_UNDERFLOW, _present_state, may_n
 from npcompile.tensor_core.guards import All, Equals, Guard, HasKey, Is, Length, OfType, compared, within
 from npcompile.tensor_core.source import NONE, UNBOUND, Assigned, Bound, Call, Formula, Literal, Name, Source, Written
 from npcompile.tracer.beginning import real_cells
+from npcompile.tracer.loop_ir.beginning import is_made_for
 from npcompile.tracer.native import arrays, outside
 from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.loop_versions import write_strip
@@ -152,12 +153,7 @@ class NativeLoop:
 
     def is_made_here(self, function: type) -> bool:
         """Is the iterator what a call of the function in front of the loop gives, so that nobody else has it?"""
-        facts, instructions = self.function.facts, self.function.program.instructions
-        header = self.point.layout.index
-        depth = self.point.layout.depth - 1
-        begins = [k for k in range(header) if facts.depth[k] == depth]
-        first = instructions[begins[-1]] if begins else None
-        if first is None or not first.traits.reads("global") or first.argval != function.__name__:
+        if not is_made_for(self.function.facts, self.point.layout.index, function.__name__):
             return False
         made: Any = outside.global_value(self.blocks, function.__name__)
         return isinstance(made, Known) and made.value is function
