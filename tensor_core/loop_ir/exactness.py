@@ -45,6 +45,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Speculate,
     Splat,
     Store,
+    Threads,
     View,
     While,
     Yield,
@@ -100,7 +101,7 @@ def stored_by(op: Store | Routine) -> int:
 
 
 COMPUTES = (Constant, Let, Size, Load, Store, Splat, Call, Disjoint, View, Room, If, For, Poll, Yield)  # what undo may hold
-SPECULATED = (*COMPUTES, Routine, Guard, While, Scope, Break, Again)  # and what is undone
+SPECULATED = (*COMPUTES, Routine, Threads, Guard, While, Scope, Break, Again)  # and what is undone
 
 
 @dataclass(slots=True)

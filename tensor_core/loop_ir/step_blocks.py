@@ -7,18 +7,19 @@ what they compute (`in_place`). Where a flag is set after all, the arrays are pu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from npcompile.tensor_core.loop_ir import cost
 from npcompile.tensor_core.loop_ir.blocks import Block, in_blocks, prefix_of
 from npcompile.tensor_core.loop_ir.clone import Cloner
-from npcompile.tensor_core.loop_ir.dependence import fresh_of, learn, places_of
+from npcompile.tensor_core.loop_ir.dependence import Fresh, fresh_of, learn, places_of
 from npcompile.tensor_core.loop_ir.emit import Emitter
 from npcompile.tensor_core.loop_ir.exactness import SPECULATED, write_only
 from npcompile.tensor_core.loop_ir.forms import all_regions, defined, inner, regions, results, uses, walk
 from npcompile.tensor_core.loop_ir.fp_status import strip
 from npcompile.tensor_core.loop_ir.in_place import InPlace, in_rooms
 from npcompile.tensor_core.loop_ir.licm import TRAPS, Hoisting
+from npcompile.tensor_core.loop_ir.nest_threads import NestThreads
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
     Alloc,
@@ -88,14 +89,14 @@ class Steps:
         if not any(isinstance(each, Alloc) for each in inside):
             return None
         try:
-            steps = self.analyzed(op, inside)
+            steps = self.analyzed(op, inside, known)
         except Declined as error:
             self.report.decline(op.at, error.reason)
             return None
         self.report.fire(op.at)
         return Emitting(self.program, op, steps, known).run()
 
-    def analyzed(self, op: For, inside: list[Op]) -> StepBlock:
+    def analyzed(self, op: For, inside: list[Op], known: set[int]) -> StepBlock:
         """Raises Declined."""
         program = self.program
         prefix = prefix_of(op)
@@ -120,6 +121,10 @@ class Steps:
             raise Declined("no statement whose numbers could be stored at once")
         in_rooms(program, fast.body)
         Hoisting(program).region(fast.body)
+        places = places_of(program)
+        learn(places, program, [fast])
+        own = known | {fast.index, *fast.args}
+        NestThreads(program, places, fresh_with(program, fast), state_of(prefix)).region(fast.body, own)
         drop_unused(program, [fast])
         return StepBlock(prefix, errors, fast, self.arrays(fast))
 
@@ -146,6 +151,12 @@ def state_of(prefix: Region) -> int:
     poll = prefix[-1]
     assert isinstance(poll, Poll), poll
     return poll.state
+
+
+def fresh_with(program: Program, fast: For) -> Fresh:
+    """What is known of the program's arrays and of those that a loop makes which is no part of it yet."""
+    found = fresh_of(program)
+    return replace(found, scratch=found.scratch | rooms_of(fast))
 
 
 def rooms_of(fast: For) -> set[int]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import FunctionType
 
 import numpy as np
 import pytest
 
-from npcompile.tensor_core.loop_ir import step_blocks
+from npcompile.tensor_core.loop_ir import nest_threads, step_blocks
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.in_place import InPlace
 from npcompile.tensor_core.loop_ir.invalid import Invalid, Rule
-from npcompile.tensor_core.loop_ir.ops import Alloc, For, Op, Program, Speculate, Store
+from npcompile.tensor_core.loop_ir.ops import Alloc, For, LoopKind, Op, Program, Speculate, Store
 from npcompile.tensor_core.loop_ir.pipeline import Ran, before, run_passes
 from npcompile.tensor_core.loop_ir.verifier import verify
 from npcompile.tracer.loop_ir.front_end import trace
@@ -92,8 +93,11 @@ def optimised(function: FunctionType, arguments: Arguments) -> tuple[Program, Ra
 @pytest.mark.parametrize("share", [0, step_blocks.SHARE])
 @pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
 def test_steps_agree_wherever_they_are_left(function: FunctionType, share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a `share` of 0 each block is one step."""
+    """With a `share` of 0 each block is one step, and nests run on threads, one row at a time."""
     monkeypatch.setattr(step_blocks, "SHARE", share)
+    if not share:
+        monkeypatch.setattr(nest_threads, "WORTH", 0)
+        monkeypatch.setattr(nest_threads, "GRAIN", 0)
     assert optimised(function, CASES[function][0])[1].fired
     agrees(function, *CASES[function])
 
@@ -124,9 +128,10 @@ def steps_of(program: Program) -> list[Op]:
 def test_what_is_stored_at_once_has_no_memory_between() -> None:
     program, _ = optimised(relaxed, CASES[relaxed][0])
     fast = steps_of(program)
-    assert sum(isinstance(op, Store) for op in fast) == 1
+    assert sum(isinstance(op, Store) for op in fast) == 2  # on threads, and on one
     assert not any(isinstance(op, Alloc) for op in fast)
-    assert sum(isinstance(op, For) for op in fast) == 3  # steps, rows and columns
+    kinds = Counter(op.kind for op in fast if isinstance(op, For))
+    assert kinds == {LoopKind.SERIAL: 5, LoopKind.PARALLEL: 1}  # steps, rows and columns of both
 
 
 @pytest.mark.parametrize("function", [made_anew, onto_its_neighbours])
