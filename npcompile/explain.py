@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from npcompile.backends.registry import CompiledGraph
 from npcompile.backends.transfers import Transfer, recorded
@@ -26,8 +26,10 @@ from npcompile.transforms import TransformedFunction
 if TYPE_CHECKING:
     from npcompile.loop_gradients import Version
 
+P = ParamSpec("P")
 
-def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
+
+def explain(function: Callable[P, Any]) -> Callable[P, Explanation]:
     """A function that calls `function` compiled from scratch and tells what was captured.
 
     Where arrays are on a device, or `npcompile.device` moves them there, it also lists the copies between host and device.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from types import FunctionType, NoneType
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, ParamSpec, SupportsIndex, TypeVar
 
 from npcompile import trees
 from npcompile.backends.registry import FloatingPointSignal
@@ -38,6 +38,9 @@ from npcompile.tracer.variant import GraphBreakError, break_error
 
 if TYPE_CHECKING:
     from npcompile.loop_gradients import Version
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(eq=False)
@@ -246,7 +249,7 @@ Transform.outside = TransformedFunction
 
 
 @transforms("grad")
-def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(function: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[P, Any]:
     """A function that returns the gradient of the scalar `function` with respect to its arguments `argnums`.
 
     Parameters
@@ -290,7 +293,9 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
 
 
 @transforms("value_and_grad")
-def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(
+    function: Callable[P, R], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[P, tuple[R, Any]]:
     """As `grad`, but returns `(value, gradient)`; with `has_aux` `((value, aux), gradient)`.
 
     >>> import numpy as np
@@ -301,7 +306,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
 
 
 @transforms("jacobian")
-def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
     """A function that returns the derivative of every element of the result by every element of the arguments `argnums`.
 
     For a result of shape `m` and an argument of shape `n` the shape is `(*m, *n)`. Trees give trees of trees, the
@@ -315,7 +320,7 @@ def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> 
     return TransformedFunction("jacobian", function, {"argnums": positions(argnums)})
 
 
-def hessian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+def hessian(function: Callable[P, Any], argnums: int = 0) -> Callable[P, Any]:
     """A function that returns the second derivatives of the scalar `function`: the Jacobian of its gradient.
 
     >>> import numpy as np
@@ -327,7 +332,7 @@ def hessian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Any
 
 
 @transforms("vmap")
-def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+def vmap(function: Callable[P, Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, Any]:
     """A function that does what `function` does for each item along an axis of its arguments, all at once.
 
     Parameters
@@ -377,7 +382,7 @@ def axes(given: Any, name: str) -> Any:
     return treedef.unflatten([index(leaf) for leaf in leaves])
 
 
-def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(function: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, Any]:
     """`function(*primals)`, and its derivative along `tangents`: arrays like the primals.
 
     >>> import numpy as np
@@ -396,7 +401,7 @@ def _pushforward(function: Callable[..., Any]) -> Callable[..., Any]:
     return TransformedFunction("jvp", function, {})
 
 
-def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(function: Callable[..., R], *primals: Any) -> tuple[R, Callable[[Any], tuple[Any, ...]]]:
     """`function(*primals)`, and a function from a cotangent, a tree like that result, to those of all primals, a tuple.
 
     >>> import numpy as np
@@ -428,7 +433,7 @@ def _pullback(function: Callable[..., Any]) -> Callable[..., Any]:
     return TransformedFunction("pullback", function, {})
 
 
-def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+def custom_gradient(function: Callable[P, Any]) -> Callable[P, Any]:
     """Let a function say itself what its gradient is.
 
     Parameters
@@ -460,7 +465,7 @@ def _with_pullback(function: Callable[..., Any]) -> Callable[..., Any]:
     return TransformedFunction("custom_gradient", function, {})
 
 
-def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
     """A function of the same results and gradients, of which gradients save its arguments alone: they compute it again.
 
     Parameters

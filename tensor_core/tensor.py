@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,7 +38,17 @@ __all__ = [
 ]
 
 
-class Tensor(MemoryAccess):
+if TYPE_CHECKING:
+    from npcompile.tensor_core.tensors.signatures import Signatures
+
+    class WithOperators(MemoryAccess, Signatures):
+        """What is put on Tensor from NumPy's tables (`put_on`)."""
+
+else:
+    WithOperators = MemoryAccess
+
+
+class Tensor(WithOperators):
     """A NumPy array on a device, whose operations are recorded where it requires a gradient.
 
     NumPy's functions, ufuncs, operators and the methods of ndarray work on Tensors and give Tensors, with the values,
@@ -82,7 +92,7 @@ class Tensor(MemoryAccess):
 
     # --- subscripts
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Tensor:
         return perform(Call("x[...]", operator.getitem, SURFACE.operators["getitem"]), (self, plain(key)), {})
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -92,7 +102,7 @@ class Tensor(MemoryAccess):
     def __len__(self) -> int:
         return len(self._data)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tensor]:
         if not self._data.ndim:
             raise TypeError("iteration over a 0-D Tensor")
         return (self[i] for i in range(len(self)))
@@ -152,15 +162,15 @@ class Tensor(MemoryAccess):
         return devices.shadow(self._data, self._meta.writeable).flags
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Tensor:
         return perform(attribute_call("T"), (self,), {})
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> Tensor:
         return perform(attribute_call("mT"), (self,), {})
 
     @property
-    def real(self) -> Any:
+    def real(self) -> Tensor:
         return perform(attribute_call("real"), (self,), {})
 
     @real.setter
@@ -168,7 +178,7 @@ class Tensor(MemoryAccess):
         self.real[...] = value
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Tensor:
         return perform(attribute_call("imag"), (self,), {})
 
     @imag.setter
@@ -177,7 +187,7 @@ class Tensor(MemoryAccess):
             np.zeros(()).imag = 0  # raises as NumPy does
         self.imag[...] = value
 
-    def view(self, *args: Any, **kwargs: Any) -> Any:
+    def view(self, *args: Any, **kwargs: Any) -> Tensor:
         """As ndarray.view. As a Tensor, or np.ndarray, it is a Tensor."""
         own = [np.ndarray if isinstance(a, type) and a is not object and issubclass(Tensor, a) else a for a in args]
         return perform(method_call("view"), (self, *own), kwargs)

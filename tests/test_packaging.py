@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SHIPPED = {".py", ".c", ".h", ".typed"}
+SHIPPED = {".py", ".pyi", ".c", ".h", ".typed"}
 BARE = ("tensor_core", "numpy_shim", "backends")
 TRY_IT = f"""
 import importlib.util, pathlib, sys
