@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar, overload
 
+from npcompile.backends import progress
 from npcompile.backends.registry import Backend, abilities_of, find_backend, release_memory
 from npcompile.devices import before_first_use, placed
 from npcompile.remembered import forget_programs_of_loops
@@ -315,7 +316,12 @@ def enter_anew() -> None:
         compiled.current.be(compiled, compiled)
 
 
+def show_progress_as_set() -> None:
+    progress.SETTING.is_wanted = config.progress
+
+
 after_change["accuracy"] = [reset]
+after_change["progress"] = [show_progress_as_set]
 after_change["check"] = after_change["tiers"] = after_change["fallback_random"] = [enter_anew]
 
 

@@ -98,6 +98,10 @@ class Config:
     run as they are until the compiler has ended, which runs beside the program, and the next call takes what it made. Calls with
     `fullgraph=True` wait in any case; what `compile_package` compiles does not (docs/tiers.md)."""
 
+    progress: bool | None = None
+    """Is a line shown while a call waits for the C compiler for more than a second? None: where standard error is a terminal. By
+    rich where that is installed."""
+
     check: float = field(default_factory=check_in_environment)
     """Which share of the calls of compiled functions is compared with plain Python, from 0 (none) to 1 (all); NPCOMPILE_CHECK
     sets it from outside. A copy of the process (os.fork) calls the plain function with the same arguments: the call raises
@@ -121,6 +125,8 @@ class Config:
             raise ValueError(f"unknown stance {value!r}: choose one of {', '.join(STANCES)}")
         if name == "accuracy" and value not in ACCURACIES:
             raise ValueError(f"unknown accuracy {value!r}: choose one of {', '.join(ACCURACIES)}")
+        if name == "progress" and not isinstance(value, bool | None):
+            raise ValueError(f"progress is True, False or None, not {value!r}")
         if name in BOOLEANS and not isinstance(value, bool):
             raise ValueError(f"{name} is True or False, not {value!r}")
         if name == "check" and not (isinstance(value, (int, float)) and 0 <= value <= 1):

@@ -9,11 +9,13 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout
+from npcompile.backends.progress import Waiting
 from npcompile.tensor_core.garbage import with_collections
 
 NICE = 10  # what runs beside the program, which goes on, is to leave it the processor: a tenth is left where both want one
@@ -76,11 +78,16 @@ class Child:
 
     def result(self, timeout: float) -> str:
         """What it prints. Raises CompilerError; CompilerTimeout where it goes on for more than `timeout` seconds from now."""
-        try:
-            with with_collections():
-                output, errors = self.process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired as error:
-            raise CompilerTimeout(f"{shlex.join(self.command)}\nwas stopped after {timeout:g} s") from error
+        ends = time.monotonic() + timeout
+        with with_collections(), Waiting(lambda: "waiting for the C compiler") as waiting:
+            while True:
+                left = ends - time.monotonic()
+                try:
+                    output, errors = self.process.communicate(timeout=max(0.0, min(waiting.tick(), left)))
+                    break
+                except subprocess.TimeoutExpired as error:
+                    if left <= 0:
+                        raise CompilerTimeout(f"{shlex.join(self.command)}\nwas stopped after {timeout:g} s") from error
         if self.printed:
             output, errors = map(whole, self.printed)
         if self.process.returncode != 0:
