@@ -82,7 +82,9 @@ def test_rows_of_a_product_are_independent() -> None:
 
 
 def test_rows_that_need_the_row_before_them_are_a_wavefront() -> None:
-    found = passes(sweep, np.random.default_rng(1).random((30, 30)))
+    assert passes(sweep, np.random.default_rng(1).random((30, 30)))["wavefront", 1].fired
+    with without_loop_ir():
+        found = passes(sweep, np.random.default_rng(1).random((30, 30)))
     assert found["wavefront", 2].fired
     assert not found["parallelize", 1].fired
 

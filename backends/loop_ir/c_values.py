@@ -10,7 +10,7 @@ from npcompile.backends.loop_ir.exits import Leaf
 from npcompile.backends.loop_ir.target import C_TYPES, Unsupported
 from npcompile.tensor_core.loop_ir.ops import Alloc, Op, Room, Scratch
 from npcompile.tensor_core.loop_ir.states import Literal
-from npcompile.tensor_core.loop_ir.types import FLOATING, Kind, List, Memref, Object, Scalar, Type, kind_in_words
+from npcompile.tensor_core.loop_ir.types import FLOATING, NUMPYS, TRUTHS, Kind, List, Memref, Object, Scalar, Type, kind_in_words
 
 RANKS = range(1, 9)
 SCALARS = {kind: Scalar(kind) for kind in Kind}
@@ -28,8 +28,8 @@ def known_c_type(kind: Type) -> CText | None:
     match kind:
         case Scalar(element, 1) if element in C_TYPES:
             return c(C_TYPES[element])
-        case Scalar(element, lanes) if element in FLOATING:
-            return c("npc_{}x{}", c("f32" if element is Kind.F32 else "f64"), lanes)
+        case Scalar(element) if element in FLOATING or element in TRUTHS:
+            return c("npc_{}", lanes_of(kind))
         case Memref(element, rank) if element in C_TYPES and rank in RANKS:
             return c("struct npc_array{}", rank)
         case List(element) if element in C_TYPES:
@@ -37,6 +37,12 @@ def known_c_type(kind: Type) -> CText | None:
         case Object():  # the number of the argument that it is
             return c("npc_i64")
     return None
+
+
+def lanes_of(kind: Type) -> CText:
+    """Kind and number, in the names of functions of vectors."""
+    assert isinstance(kind, Scalar), kind
+    return c("{}x{}", c(NUMPYS.get(kind.kind, kind.kind).value), kind.lanes)
 
 
 def element_type(kind: Type, line: int = 0) -> CText:

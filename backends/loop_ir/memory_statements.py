@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from npcompile.backends.loop_ir.c_text import CText, c, joined
-from npcompile.backends.loop_ir.c_values import c_type, element_type
+from npcompile.backends.loop_ir.c_values import c_type, element_type, lanes_of
 from npcompile.backends.loop_ir.target import Ability, Target, Unsupported
-from npcompile.tensor_core.loop_ir.ops import Alloc, Append, Load, NewList, Program, Size, Store, View
+from npcompile.tensor_core.loop_ir.ops import Alloc, Append, Gather, Load, NewList, Program, Size, Store, View
 from npcompile.tensor_core.loop_ir.types import List, Memref, Scalar
 
 OF_LIST = "(({}*){}->data)[{}]"  # of its type, it, and the index
@@ -56,7 +56,7 @@ class MemoryStatements:
             return c("{}.data, {}.n[0], {}.s[0], {}.n[1], {}.s[1]", name, name, name, name, name)
         return c("{}.data, {}.n[0], {}.s[0]", name, name, name)
 
-    def memory(self, op: Size | Load | Store | View) -> None:
+    def memory(self, op: Size | Load | Gather | Store | View) -> None:
         kind = self.program.types[op.array]
         match op:
             case Size(result, array, axis):
@@ -65,6 +65,13 @@ class MemoryStatements:
             case Load(result, array, index):
                 template, parts = self.element(array, index, result)
                 self.line(f"  {{}} = {template};", self.name(result), *parts)
+            case Gather(result, array, index, steps):
+                template, parts = self.element(array, index, array)
+                by = [c("{} * {}.s[{}]", step, self.name(array), axis) for axis, step in enumerate(steps) if step]
+                gather = f"npc_gather_{{}}((const char*)&{template}, {{}})"
+                self.line(
+                    f"  {{}} = {gather};", self.name(result), lanes_of(self.program.types[result]), *parts, joined(" + ", by)
+                )
             case Store(array, index, value):
                 template, parts = self.element(array, index, value)
                 self.line(f"  {template} = {{}};", *parts, self.name(value))

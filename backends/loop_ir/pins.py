@@ -21,6 +21,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     For,
     FpCheck,
     FpClear,
+    Gather,
     Guard,
     If,
     Let,
@@ -102,7 +103,7 @@ class Needed:
                     needed.update((one, other))  # what an iteration chooses of: passes leave alone what one arm alone reads
                     if self.differ(one, other):
                         needed.add(condition)
-                case Let() | Load() if op.result in needed:
+                case Let() | Load() | Gather() if op.result in needed:
                     needed.update(uses(op))
                 case If():
                     self.choice(op, needed, stores)
@@ -135,7 +136,7 @@ class Needed:
         """May no compiler find out that two values are the same? `y * 1` is `y`, and sums of integers have many forms."""
         ops = [op for value in (one, other) if (op := self.definers.get(value)) is not None]
         lets = [op for op in ops if isinstance(op, Let)]
-        if not ops or not all(isinstance(op, Let | Load | Constant) for op in ops) or self.text(one) == self.text(other):
+        if not ops or not all(isinstance(op, Let | Load | Gather | Constant) for op in ops) or self.text(one) == self.text(other):
             return False
         kinds = [self.program.types[op.result] for op in lets]
         if len(lets) == 2 and not all(isinstance(kind, Scalar) and kind.kind in FLOATING for kind in kinds):
@@ -161,6 +162,8 @@ class Needed:
                 return (name, *(sorted(texts) if name in ("add", "multiply") else texts))
             case Load(_, array, index):
                 return ("load", array, *map(self.text, index))
+            case Gather(_, array, index, steps):
+                return ("gather", array, *map(self.text, index), *steps)
             case Constant(_, number):
                 return ("constant", repr(number))
         return ("value", value)

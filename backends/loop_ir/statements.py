@@ -33,6 +33,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     FpCheck,
     FpClear,
     FrameState,
+    Gather,
     Guard,
     If,
     Jump,
@@ -61,7 +62,20 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.rows import sets_flags
-from npcompile.tensor_core.loop_ir.types import DTYPES, F32, F64, FLOATING, INTEGERS, NUMPYS, List, Memref, Scalar, Type
+from npcompile.tensor_core.loop_ir.types import (
+    DTYPES,
+    F32,
+    F64,
+    FLOATING,
+    INTEGERS,
+    NUMPYS,
+    TRUTHS,
+    Kind,
+    List,
+    Memref,
+    Scalar,
+    Type,
+)
 
 UNROLLED = (Constant, Guard, Let, Load, Size, Store, Yield)  # a loop of these alone that hands numbers on
 MOST_UNROLLED = 32
@@ -142,10 +156,11 @@ class Statements(MemoryStatements):
         for rank in sorted({kind.rank for kind in self.program.types if isinstance(kind, Memref)}):
             self.line("struct npc_array{} {{ char* data; npc_i64 owner, is_view, n[{}], s[{}]; }};", rank, rank, rank)
         vectors = [kind for kind in self.program.types if isinstance(kind, Scalar) and kind.lanes > 1]
-        for element, lanes in dict.fromkeys((NUMPYS.get(kind.kind, kind.kind), kind.lanes) for kind in vectors):
+        found = dict.fromkeys((NUMPYS.get(kind.kind, kind.kind), kind.lanes) for kind in vectors)
+        for element, lanes in sorted(found, key=lambda each: each[0] in FLOATING):  # those of numbers use those of truth values
             if Ability.VECTORS not in self.target.abilities:
                 raise Unsupported(f"{self.target.name} has no {Ability.VECTORS.value}", 0)
-            self.lines.append(CText(vector_helpers(element, lanes)))
+            self.lines.append(CText(vector_helpers(element, lanes, (Kind.B1, lanes) in found)))
 
     def declarations(self, values: list[int]) -> None:
         of: dict[Type, list[CText]] = {}
@@ -221,7 +236,7 @@ class Statements(MemoryStatements):
                     self.powers[result] = value.bit_length() - 1
                 if self.program.types[result] in (F32, F64) and self.reports:
                     self.line("  NPC_HIDE({});", self.name(result))
-            case Size() | Load() | Store() | View():
+            case Size() | Load() | Gather() | Store() | View():
                 self.memory(op)
             case If():
                 self.pinned()  # else a compiler may move them into the arm that reads them
@@ -402,6 +417,8 @@ class Statements(MemoryStatements):
     def pin(self, value: int) -> None:
         kind = self.program.types[value]
         assert isinstance(kind, Scalar)
+        if kind.lanes > 1 and kind.kind in TRUTHS:
+            return
         wide = f"NPC_PIN{DTYPES[kind.kind].itemsize * kind.lanes}" if kind.lanes > 1 else ""
         macro = wide or ("NPC_PIN" if kind.kind in FLOATING else "NPC_PIN_INTEGER")
         self.line(f"  {macro}({{}});", self.name(value))
@@ -464,7 +481,9 @@ class Statements(MemoryStatements):
                 self.alloc(op, line)
             case Splat(result, value):
                 # A number with a vector becomes one. Less 0 it is itself, -0.0 too.
-                self.set(result, c("{} - ({}){{}}", self.name(value), c_type(self.program.types[result])))
+                name, kind = self.name(value), self.program.types[result]
+                is_truth = isinstance(kind, Scalar) and kind.kind in TRUTHS
+                self.set(result, c("({}){{}} - ({} != 0)" if is_truth else "{1} - ({0}){{}}", c_type(kind), name))
             case Disjoint(result, one, other):
                 self.set(
                     result,

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cache
 
 from npcompile.backends.loop_ir import libm
-from npcompile.tensor_core.loop_ir.types import DTYPES, INTEGERS, NUMPYS, Kind, Scalar, promoted
+from npcompile.tensor_core.loop_ir.types import DTYPES, INTEGERS, NUMPYS, TRUTHS, Kind, Scalar, promoted
 
 
 class Unsupported(Exception):
@@ -162,6 +162,16 @@ NPC_INLINE {real} npc_floor_divide_{kind}({real} a, {real} b) {{
 
 
 LANE_BY_LANE = ("absolute", "sqrt")
+# Comparisons of vectors, and the predicates with which AVX-512 has them: these raise no flag for what is not a number.
+COMPARED = {"less": 17, "less_equal": 18, "greater": 30, "greater_equal": 29, "equal": 0, "not_equal": 4}
+BITS = {
+    "bitwise_and": "{} & {}",
+    "logical_and": "{} & {}",
+    "bitwise_or": "{} | {}",
+    "logical_not": "~{}",
+    "truth": "{}",
+    "to_b1": "{}",
+}
 
 
 def of_words(text: str, most_bytes: int = 8) -> str:
@@ -170,16 +180,48 @@ def of_words(text: str, most_bytes: int = 8) -> str:
     return "".join(text.replace("$", kind.value).replace("@", C_TYPES[kind]) for kind in kinds)
 
 
-def vector_helpers(kind: Kind, lanes: int) -> str:
-    """A type of vectors, in registers and in memory, and functions of them."""
+def vector_helpers(kind: Kind, lanes: int, has_truths: bool) -> str:
+    """A type of vectors, in registers and in memory, and functions of them: also those that give or take truth values."""
     name, number, size = f"npc_{kind.value}x{lanes}", C_TYPES[kind], DTYPES[kind].itemsize
+    if kind is Kind.B1:  # a bit for each lane, or all bits of one
+        bits = f"typedef npc_i64 {name} __attribute__((vector_size({8 * lanes})));"
+        return f"{HAS_MASKS}\ntypedef unsigned char {name};\n#else\n{bits}\n#endif\n" if lanes == 8 else f"{bits}\n"
     bits = f"__attribute__((vector_size({size * lanes})"
     functions = [
         f"NPC_INLINE {name} npc_{row}_{kind.value}x{lanes}({name} x) {{\n"
         f"  {name} r; for (int k = 0; k < {lanes}; k++) r[k] = {PRIMITIVES[row].format('x[k]')};\n  return r;\n}}\n"
         for row in LANE_BY_LANE
     ]
+    body = f"return ({name}){{{', '.join(f'*(const {number}*)(p + {k} * by)' for k in range(lanes))}}};"
+    functions.append(f"NPC_INLINE {name} npc_gather_{kind.value}x{lanes}(const char* p, npc_i64 by) {{ {body} }}\n")
+    if has_truths:
+        functions.append(of_truths(kind, lanes))
     return f"typedef {number} {name} {bits}));\ntypedef {number} {name}_at {bits}, aligned({size})));\n" + "".join(functions)
+
+
+HAS_MASKS = "#if defined(__AVX512VL__) && !defined(__clang__)"
+
+
+def of_truths(kind: Kind, lanes: int) -> str:
+    """Functions of vectors of numbers that give or take truth values."""
+    name, truths = f"npc_{kind.value}x{lanes}", f"npc_b1x{lanes}"
+    words = f"npc_bits_{kind.value}x{lanes}"
+    compare, blend = ("cmppd512", "blendmpd_512") if kind is Kind.F64 else ("cmpps256", "blendmps_256")
+    rounding = ", 4" if kind is Kind.F64 else ""
+    chosen = f"NPC_INLINE {name} npc_choose_{kind.value}x{lanes}({truths} c, {name} x, {name} y) {{ return {{}}; }}"
+    masks = [chosen.replace("{}", f"__builtin_ia32_{blend}_mask(y, x, c)")]
+    bits = f"__attribute__((vector_size({DTYPES[kind].itemsize * lanes})))"
+    vectors = [
+        f"typedef {'npc_i64' if kind is Kind.F64 else 'int'} {words} {bits};",
+        chosen.replace("{}", f"({name})(__builtin_convertvector(c, {words}) & (({words})x ^ ({words})y) ^ ({words})y)"),
+    ]
+    for row, predicate in COMPARED.items():
+        head = f"NPC_INLINE {truths} npc_{row}_{kind.value}x{lanes}({name} x, {name} y)"
+        masks.append(f"{head} {{ return __builtin_ia32_{compare}_mask(x, y, {predicate}, -1{rounding}); }}")
+        vectors.append(f"{head} {{ return __builtin_convertvector({PRIMITIVES[row].format('x', 'y')}, {truths}); }}")
+    if lanes != 8:
+        return "\n".join([*vectors, ""])
+    return "\n".join([HAS_MASKS, *masks, "#else", *vectors, "#endif", ""])
 
 
 def assignment(target: Target, row: str, kinds: list[Scalar], line: int) -> str:
@@ -198,7 +240,9 @@ def assignment_of(target: Target, row: str, lanes: int, *kinds: Kind) -> str | N
     texts = (table.get(name) for table in (target.primitives, PRIMITIVES) for name in (f"{row}.{own}", f"{row}.{suffix}", row))
     template = next((text for text in texts if text is not None), None)
     if lanes != 1 and row not in VECTOR_OPERATORS:
-        template = f"npc_{row}_{suffix}x{lanes}({', '.join(['{}'] * len(kinds))})" if row in LANE_BY_LANE else None
+        is_known = row in LANE_BY_LANE or row in COMPARED or row == "choose"
+        template = f"npc_{row}_{suffix}x{lanes}({', '.join(['{}'] * len(kinds))})" if is_known else None
+        template = BITS.get(row) if {*kinds} <= TRUTHS else template
     if template is None or any(kind not in C_TYPES for kind in kinds):
         return None
     return f"  {{}} = {template.replace('$', suffix)};"

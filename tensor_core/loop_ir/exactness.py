@@ -26,6 +26,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     FpCheck,
     FpClear,
     FrameState,
+    Gather,
     Guard,
     If,
     Let,
@@ -100,7 +101,7 @@ def stored_by(op: Store | Routine) -> int:
     return op.array if isinstance(op, Store) else op.out
 
 
-COMPUTES = (Constant, Let, Size, Load, Store, Splat, Call, Disjoint, View, Room, If, For, Poll, Yield)  # what undo may hold
+COMPUTES = (Constant, Let, Size, Load, Gather, Store, Splat, Call, Disjoint, View, Room, If, For, Poll, Yield)  # undo may hold
 SPECULATED = (*COMPUTES, Routine, Threads, Guard, While, Scope, Break, Again)  # and what is undone
 
 

@@ -28,6 +28,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     FpCheck,
     FpClear,
     FrameState,
+    Gather,
     Guard,
     If,
     Jump,
@@ -55,7 +56,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.outcome import Datum, Exited, Outcome, Returned, ignored_errors, made
-from npcompile.tensor_core.loop_ir.rows import MEANINGS
+from npcompile.tensor_core.loop_ir.rows import MEANINGS, OF_LANES
 from npcompile.tensor_core.loop_ir.types import DTYPES, INT, Kind, List, Memref, Scalar, type_of
 
 CALLS = {"dot": np.matmul, "sum": np.sum}
@@ -278,7 +279,10 @@ class Interpreter:
                 assert isinstance(kind, Scalar)
                 return op.result, DTYPES[kind.kind].type(op.value) if kind.is_numpys else op.value
             case Let():
-                return op.result, self.plain(op.result, MEANINGS[op.op](*self.of(op.args)))
+                kind, meaning = self.program.types[op.result], MEANINGS[op.op]
+                if isinstance(kind, Scalar) and kind.lanes > 1:
+                    meaning = OF_LANES.get(op.op, meaning)
+                return op.result, self.plain(op.result, meaning(*self.of(op.args)))
             case Size():
                 if isinstance(self.program.types[op.array], List):
                     return op.result, len(self.items(op.array))
@@ -288,6 +292,12 @@ class Interpreter:
                     return op.result, self.items(op.array)[self.integers(op.index)[0]]
                 found = self.array(op.array)[self.place(op.index, op.result)]
                 return op.result, found.copy() if isinstance(found, np.ndarray) else found
+            case Gather():
+                lanes = self.program.types[op.result]
+                assert isinstance(lanes, Scalar)
+                first, array = self.integers(op.index), self.array(op.array)
+                places = [tuple(i + k * step for i, step in zip(first, op.steps, strict=True)) for k in range(lanes.lanes)]
+                return op.result, np.array([array[place] for place in places], array.dtype)
             case Scratch():
                 kind = self.program.types[op.result]
                 assert isinstance(kind, Memref)

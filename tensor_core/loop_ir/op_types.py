@@ -13,6 +13,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Constant,
     Disjoint,
     For,
+    Gather,
     Guard,
     If,
     Let,
@@ -84,6 +85,11 @@ class Typing:
                 self.must(Rule.TYPES, types[result] == INT, op)
             case Load(result, array, index):
                 self.element(op, array, index, types[result])
+            case Gather(result, array, index, steps):
+                self.element(op, array, index, Scalar(self.array(array, op).element))
+                found = types[result]
+                self.must(Rule.TYPES, isinstance(found, Scalar) and found.kind is self.array(array, op).element, op)
+                self.must(Rule.INDEX, len(steps) == len(index), op)
             case Store(array, index, value):
                 self.element(op, array, index, types[value])
                 self.must(Rule.WRITEABLE, isinstance(types[array], List) or self.array(array, op).writeable, op)

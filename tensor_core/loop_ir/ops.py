@@ -86,8 +86,19 @@ class Load(Op):
 
 
 @dataclass(slots=True)
+class Gather(Op):
+    """A vector of elements of an array that may stand apart: from one lane to the next each index is so much more."""
+
+    result: Result
+    array: Value
+    index: list[Value]
+    steps: list[int]
+    at: Place = NOWHERE
+
+
+@dataclass(slots=True)
 class Store(Op):
-    """The same the other way round."""
+    """A Load the other way round."""
 
     array: Value
     index: list[Value]

@@ -29,6 +29,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     FrameState,
     Guard,
     If,
+    Let,
     LoopKind,
     Op,
     Policy,
@@ -47,11 +48,13 @@ from npcompile.tensor_core.loop_ir.report import CARRIED, Declined, Report
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.slices import definers_of, outside_loops, slice_of
 from npcompile.tensor_core.loop_ir.speculation import errors_of
-from npcompile.tensor_core.loop_ir.types import BOOL, INT
+from npcompile.tensor_core.loop_ir.types import BOOL, FLOATING, INT, Scalar
 
 RUN_ON_THREADS = frozenset((*SPECULATED, FrameState, FpCheck, Check))
 WATCHING = frozenset((FrameState, FpCheck, Poll))
 WORTH = 40_000 * cost.NANOSECOND  # from which a loop runs on threads
+LANES_AT_ONCE = 4  # of eight: memory does not go faster
+LANE_BY_LANE = {"add", "subtract", "multiply", "divide", "negative", "absolute", "sqrt", "choose", "to_f64", "to_f32"}
 GRAIN = 10_000 * cost.NANOSECOND  # that a thread takes at once
 KEEPING = 10 * cost.NANOSECOND  # what it must cost to compute a number for which an old one is kept
 
@@ -162,6 +165,13 @@ class Unwatched(Cloner):
         return [COPY[type(op)](op, self) for op in guards]
 
 
+def speed_of(program: Program, loop: For) -> int:
+    """How many iterations take the time of one: of what lanes of vectors compute."""
+    kinds = [(op.op, program.types[op.result]) for op in walk(loop.body) if isinstance(op, Let)]
+    is_plain = all(name in LANE_BY_LANE for name, kind in kinds if isinstance(kind, Scalar) and kind.kind in FLOATING)
+    return LANES_AT_ONCE if is_plain else 1
+
+
 @dataclass(slots=True)
 class Emitting:
     """Makes the ops in the place of a loop."""
@@ -176,7 +186,7 @@ class Emitting:
         made = Emitter(self.program, op.at)
         each = cost.cost_of(made, op.body, self.known)
         total = cost.product(made, made.let("span", op.start, op.stop), each)
-        is_worth = made.let("greater_equal", total, made.constant(WORTH))
+        is_worth = made.let("greater_equal", total, made.constant(WORTH * speed_of(self.program, op)))
         done = self.choice(made, is_worth, lambda inside: self.where_safe(inside, each, total))
         made.emit(If(done, [Yield([], op.at)], [op, Yield([], op.at)], [], op.at))
         return made.ops
@@ -217,7 +227,7 @@ class Emitting:
         op = self.op
         one = made.constant(1)
         count = made.let("span", op.start, op.stop)
-        size = made.let("add", made.let("floor_divide", made.constant(GRAIN), each), one)
+        size = made.let("add", made.let("floor_divide", made.constant(GRAIN * speed_of(self.program, op)), each), one)
         blocks = made.let("add", made.let("floor_divide", made.let("subtract", count, one), size), one)
         rooms = kept.rooms(made, elements, blocks)
         if rooms is None:

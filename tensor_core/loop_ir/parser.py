@@ -246,6 +246,8 @@ class Parser:
                 return [self.use(item) for item in items]
             case "list[bool]", ast.List(items):
                 return [self.literal(item) for item in items]
+            case "list[int]", ast.List(items):
+                return [int(self.literal(item).real) for item in items]
             case "list[Recipe]", ast.List(items):
                 return [self.recipe(item) for item in items]
             case "list[Slot]", ast.Dict(keys, values):

@@ -64,6 +64,10 @@ REPORTED = (Kind.F32, Kind.F64, Kind.C128)  # whose floating-point errors NumPy 
 MEANINGS: dict[str, Callable[..., Number]] = {}  # what the interpreter calls
 
 
+# What those do lane by lane that Python's operators do not.
+OF_LANES: dict[str, Callable[..., Number]] = {"choose": np.where, "logical_not": np.logical_not, "logical_and": np.logical_and}
+
+
 def row(
     name: str, arity: int, evaluate: Callable[..., Number], rule: Rule, sets_flags: bool = False, result: Scalar | None = None
 ) -> None:

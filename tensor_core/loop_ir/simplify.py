@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from npcompile.tensor_core.loop_ir.flow import Flow, flow_of
-from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, SUBSTITUTE, USES, substitute_final, walk
+from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, SUBSTITUTE, USES, regions, substitute_final, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Alloc,
     Branch,
     Cfg,
     Constant,
+    For,
+    Gather,
+    If,
     Jump,
     Let,
     Load,
@@ -21,6 +24,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     Region,
     Size,
     View,
+    Yield,
 )
 from npcompile.tensor_core.loop_ir.rows import ROWS, Rule, sets_flags
 from npcompile.tensor_core.loop_ir.states import Literal
@@ -240,11 +244,11 @@ def may_flag(program: Program, op: Let) -> bool:
 
 # --- ops that nobody reads
 
-PURE: Final = frozenset((Let, Constant, Load, Size, View, Alloc, NewList))
+PURE: Final = frozenset((Let, Constant, Load, Gather, Size, View, Alloc, NewList))
 
 
 def drop_unused(program: Program, region: Region, is_reported: bool = True) -> int:
-    """Ops without an effect whose results are read nowhere. How many went.
+    """Ops without an effect whose results are read nowhere, and what inner loops hand on to themselves alone. How many ops went.
 
     One that may set a flag is kept, where such are reported: NumPy reports it.
     """
@@ -256,6 +260,7 @@ class Unread:
     program: Program
     is_reported: bool
     needed: set[int] = field(default_factory=set)
+    depth: int = 0  # of regions: who reads results of the outermost ops is not known
 
     def drop(self, region: Region) -> int:
         """From the end on: a value is defined before it is used, also where blocks are in their order."""
@@ -268,10 +273,53 @@ class Unread:
                     dropped += 1
                     continue
             elif kind in REGIONS:
+                if self.depth and isinstance(op, For):
+                    self.hand_on_less(op)
+                elif self.depth and isinstance(op, If):
+                    self.choose_less(op)
+                self.depth += 1
                 for part in reversed(REGIONS[kind](op)):
                     dropped += self.drop(part)
+                self.depth -= 1
             kept.append(op)
             self.needed.update(USES[kind](op))
         if len(kept) < len(region):
             region[:] = kept[::-1]
         return dropped
+
+    def hand_on_less(self, op: For) -> None:
+        """Leave out what the loop hands from one iteration to the next, where nobody reads it but what computes it."""
+        end = op.body[-1]
+        assert isinstance(end, Yield), end
+        unread = {k for k, result in enumerate(op.results) if result not in self.needed}
+        while unread:
+            needed = self.needed_in(op.body[:-1], {value for k, value in enumerate(end.values) if k not in unread})
+            still = {k for k in unread if op.args[k] not in needed}
+            if still == unread:
+                break
+            unread = still
+        for values in (op.args, op.initial, op.results, end.values) if unread else ():
+            values[:] = [value for k, value in enumerate(values) if k not in unread]
+
+    def choose_less(self, op: If) -> None:
+        """Leave out what nobody reads of what a choice gives."""
+        unread = {k for k, result in enumerate(op.results) if result not in self.needed}
+        ends = [arm[-1] for arm in (op.then, op.orelse)]
+        for values in (op.results, *(end.values for end in ends if isinstance(end, Yield))) if unread else ():
+            values[:] = [value for k, value in enumerate(values) if k not in unread]
+
+    def needed_in(self, region: Region, needed: set[int]) -> set[int]:
+        """What a region reads that hands on these values."""
+        for op in reversed(region):
+            kind = type(op)
+            if isinstance(op, If):
+                read = [k for k, result in enumerate(op.results) if result in needed]
+                for *arm, end in (op.then, op.orelse):
+                    found = {end.values[k] for k in read} if isinstance(end, Yield) else {*USES[type(end)](end)}
+                    needed |= self.needed_in(arm, found)
+                needed.add(op.condition)
+                continue
+            is_kept = kind is Let and self.is_reported and may_flag(self.program, op)  # type: ignore[arg-type]
+            if kind not in PURE or is_kept or op.result in needed:  # type: ignore[attr-defined]
+                needed.update(USES[kind](op), *(USES[type(each)](each) for part in regions(op) for each in walk(part)))
+        return needed

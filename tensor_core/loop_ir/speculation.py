@@ -43,7 +43,7 @@ from npcompile.tensor_core.loop_ir.ops import (
 from npcompile.tensor_core.loop_ir.report import Declined, Report
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
 from npcompile.tensor_core.loop_ir.slices import definers_of, outside_loops, slice_of
-from npcompile.tensor_core.loop_ir.types import INT, Kind, Memref, Scalar
+from npcompile.tensor_core.loop_ir.types import FLOATING, INT, Kind, Memref, Scalar
 
 
 def speculate(program: Program) -> Report:
@@ -88,10 +88,11 @@ class Speculation:
             loop = Loop(op, [], errors_of(inside))
             if not loop.errors and any(type(each) is Check for each in inside):
                 raise Declined("checks, and no flags to look at")
-            if loop.errors:
-                loop.stores.extend(self.stores(op, inside))
-            elif any(type(each) is For for each in inside):
+            inner_loops = [each for each in inside if type(each) is For]
+            if not loop.errors and not all(is_sum(each, self.program) for each in inner_loops):
                 raise Declined("inner loops, and no flags to look at")
+            if loop.errors or inner_loops:  # a signal may wait in the middle
+                loop.stores.extend(self.stores(op, inside))
         except Declined as error:
             self.report.decline(op.at, error.reason)
             return [op]
@@ -149,6 +150,12 @@ def not_of_places(inside: list[Op]) -> set[int]:
     return {each.result for each in inside if type(each) is Let and (each.op != "is_index" or each.args[0] not in places)}
 
 
+def is_sum(loop: For, program: Program) -> bool:
+    """Does an inner loop hand on floating-point numbers, so that several of its runs may be lanes of vectors?"""
+    kinds = [program.types[arg] for arg in loop.args]
+    return any(isinstance(kind, Scalar) and kind.kind in FLOATING for kind in kinds)
+
+
 def errors_of(inside: Region) -> int:
     """What the looks at flags report. 0 where there are none."""
     found = {each.errors for each in inside if type(each) is FpCheck}
@@ -175,7 +182,7 @@ class Speculating:
             looks = region is fast.body and has_long_iterations(fast)
             region[:] = [Guard(x.condition, x.at) if type(x) is Check else x for x in region if type(x) is not Poll or looks]
         drop_unused(self.program, [fast])
-        if not self.loop.errors:  # nothing to look at, so nothing is undone
+        if not self.loop.errors and not has_long_iterations(fast):  # nothing to look at, so nothing is undone
             made.emit(fast)
             return list(fast.results)
         kept = list(zip(self.loop.stores, self.buffers))

@@ -19,6 +19,7 @@ from npcompile.tensor_core.loop_ir.forms import regions, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Constant,
     For,
+    Gather,
     If,
     Let,
     Load,
@@ -34,11 +35,13 @@ from npcompile.tensor_core.loop_ir.ops import (
 )
 from npcompile.tensor_core.loop_ir.report import CARRIED, Declined, Report
 from npcompile.tensor_core.loop_ir.simplify import drop_unused
-from npcompile.tensor_core.loop_ir.types import F32, F64, INT, Kind, Memref, Scalar
+from npcompile.tensor_core.loop_ir.types import B1, BOOL, F32, F64, FLOAT, INT, Kind, Memref, Scalar
 
 ROWS = {"add", "subtract", "multiply", "divide", "negative", "absolute", "sqrt"}  # what is computed lane by lane as one by one
+COMPARED = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+TRUTHS = {"logical_not", "logical_and", "bitwise_and", "bitwise_or", "truth", "to_b1"}  # of truth values
 ANY = frozenset(Kind)
-WIDTHS = (8, 2)  # vectors side by side, where an iteration is a loop that adds up
+WIDTHS, GATHERED = (8, 2), (2,)  # vectors side by side, where an iteration is a loop that adds up; of elements that are apart
 
 
 def vectorize(program: Program, lanes: int) -> Report:
@@ -122,7 +125,7 @@ class Vectorizing:
         made = Emitter(self.program, op.at)
         strips = Strips(self.program, self.lanes, analysis, made, made.constant(0))
         start = op.start
-        for count in WIDTHS if any(type(each) is For for each in op.body) else ():
+        for count in (GATHERED if analysis.gathers else WIDTHS) if analysis.has_loops else ():
             start = strips.whole(start, op.stop, count)
         if may_run_twice(op):
             strips.overlapping(start)
@@ -199,9 +202,12 @@ class Lanes:
     op: For
     places: Ranges
     vectors: set[int] = field(default_factory=set)
+    has_loops: bool = False
+    gathers: bool = False
 
     def run(self) -> None:
         """Raises Declined."""
+        self.has_loops = any(type(each) is For for each in self.op.body)
         count = -1
         while count != len(self.vectors):  # what an inner loop carries is known when its body is
             count = len(self.vectors)
@@ -233,7 +239,9 @@ class Lanes:
     def of(self, op: Op) -> None:
         match op:
             case Load(result, array, index):
-                if self.element(array, index):
+                is_apart = self.is_apart(array, index)
+                self.gathers |= is_apart
+                if is_apart or self.element(array, index):
                     self.vectors.add(result)
             case Store(array, index, value):
                 self.uniform_or_vector(value)
@@ -257,8 +265,11 @@ class Lanes:
 
     def let(self, result: int, name: str, args: list[int]) -> None:
         if any(map(self.is_vector, args)):
-            kind = self.program.types[result]
-            if name not in ROWS or kind not in (F32, F64):
+            kind, kinds = self.program.types[result], {self.program.types[arg] for arg in args}
+            is_number = name in ROWS and kind in (F32, F64)
+            is_compared = name in COMPARED and kinds <= {F32, F64, FLOAT} and len(kinds - {FLOAT}) == 1
+            is_chosen = name == "choose" and kind in (F32, F64)
+            if not is_number and not (self.has_loops and (is_compared or is_chosen or name in TRUTHS and kinds <= {B1, BOOL})):
                 raise Declined(f"{name} of vectors")
             for arg in args:
                 self.uniform_or_vector(arg)
@@ -268,6 +279,18 @@ class Lanes:
 
     def is_sum(self, value: int) -> bool:
         return self.places.form(value).factors.get(value) is None
+
+    def steps(self, index: list[int]) -> list[int | None]:
+        """How much more each index is in the next lane."""
+        return [along(self.places, each, self.op.index) for each in index]
+
+    def is_apart(self, array: int, index: list[int]) -> bool:
+        """May a nest gather elements that are not side by side in memory?"""
+        kind, steps = self.program.types[array], self.steps(index)
+        is_known = not any(map(self.is_vector, index)) and None not in steps
+        is_floating = isinstance(kind, Memref) and kind.element in (Kind.F32, Kind.F64)
+        is_beside = isinstance(kind, Memref) and kind.contiguous and steps == [0] * (len(index) - 1) + [1]
+        return self.has_loops and is_known and is_floating and any(steps) and not is_beside
 
     def element(self, array: int, index: list[int], kinds: Container[Kind] = (Kind.F32, Kind.F64)) -> bool:
         """Is it another element in each lane?"""
@@ -348,6 +371,10 @@ class Vectors:
 
     def op(self, op: Op, made: Emitter) -> None:
         match op:
+            case Load(result, array, index) if result in self.analysis.vectors and self.analysis.is_apart(array, index):
+                steps = [int(step or 0) for step in self.analysis.steps(index)]
+                for k, vector in enumerate(self.define_vectors(result)):
+                    made.emit(Gather(vector, array, self.moved(index, steps, k, made), steps, op.at))
             case Load(result, array, index) if result in self.analysis.vectors:
                 for k, vector in enumerate(self.define_vectors(result)):
                     made.emit(Load(vector, array, self.place(index, k, made), op.at))
@@ -374,5 +401,9 @@ class Vectors:
                 made.emit(copied)
 
     def place(self, index: list[int], k: int, made: Emitter) -> list[int]:
-        *rest, last = map(self.scalar, index)
-        return [*rest, last if k == 0 else made.let("add", last, made.constant(k * self.lanes))]
+        return self.moved(index, [0] * (len(index) - 1) + [1], k, made)
+
+    def moved(self, index: list[int], steps: list[int], k: int, made: Emitter) -> list[int]:
+        """Where the first lane of the k-th vector is."""
+        by = [step * k * self.lanes for step in steps]
+        return [made.let("add", i, made.constant(more)) if more else i for i, more in zip(map(self.scalar, index), by)]

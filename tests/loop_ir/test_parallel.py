@@ -225,7 +225,7 @@ def test_small_loops_stay_on_one_thread() -> None:
             return True
         return False
 
-    assert not asks(10) and asks(100)
+    assert not asks(40) and asks(160)
 
 
 @pytest.mark.usefixtures("small")

@@ -59,6 +59,41 @@ def prefix(x):
         x[i] = x[i - 1] + x[i]
 
 
+def distances(x, y, out):
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            s = 0.0
+            for k in range(x.shape[1]):
+                s += (x[i, k] - y[j, k]) * (x[i, k] - y[j, k])
+            out[i, j] = np.sqrt(s)
+
+
+def greatest_of_rows(x, out):
+    for i in range(out.size):
+        best = x[i, 0]
+        for j in range(x.shape[1]):
+            if x[i, j] > best:
+                best = x[i, j]
+        out[i] = best
+
+
+def sums_between(x, low, high, out):
+    for i in range(out.size):
+        s = 0.0
+        for j in range(x.shape[1]):
+            if (x[i, j] >= low) & (x[i, j] < high) & (x[i, j] != 0.25):
+                s += x[i, j]
+        out[i] = s
+
+
+def diagonals(x, out):
+    for i in range(out.size):
+        s = 1.0
+        for j in range(x.shape[1] - out.size):
+            s = s * 0.5 + x[out.size - i, i + j]
+        out[i] = s
+
+
 def down_columns(a, out):
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):
@@ -138,6 +173,15 @@ VECTORS = [
     (eliminate, [lambda n=n: (numbers(n, n) + n * np.eye(n),) for n in (1, 5, 13)]),
     (eliminate, [lambda: (with_(numbers(12, 12), (5, 5), np.inf),)]),
     (row_above, [lambda n=n: (numbers(4, n),) for n in (1, 9, 40)]),
+    (distances, [lambda n=n: (numbers(2, 3), numbers(n, 3), np.zeros((2, n))) for n in (1, 8, 25)]),
+    (distances, [lambda: (numbers(2, 3), numbers(40, 3)[::-2], np.zeros((2, 20)))]),
+    (distances, [lambda: (numbers(2, 3), with_(numbers(20, 3), (11, 1), LARGE), np.zeros((2, 20)))]),
+    (greatest_of_rows, [lambda n=n: (numbers(n, 5), np.zeros(n)) for n in (7, 8, 40)]),
+    (greatest_of_rows, [lambda: (with_(numbers(20, 5), (11, 2), np.nan), np.zeros(20)), lambda: (numbers(9, 5), np.zeros(20))]),
+    (greatest_of_rows, [lambda: (numbers(20, 5).astype(np.float32), np.zeros(20, np.float32))]),
+    (sums_between, [lambda n=n: (with_(numbers(n, 6), (0, 3), 0.25), -0.5, 0.5, np.zeros(n)) for n in (1, 9, 40)]),
+    (sums_between, [lambda: (with_(-abs(numbers(20, 6)), (11, 2), -LARGE), -np.inf, 0.0, np.zeros(20))]),
+    (diagonals, [lambda n=n: (numbers(50, 50), np.zeros(n)) for n in (3, 8, 21)]),
 ]
 
 
@@ -238,6 +282,14 @@ def test_arrays_that_share_memory(offset: int) -> None:
     wanted = run(scaled)
     assert np.array_equal(run(interpreted(scaled, program)), wanted)
     assert np.array_equal(run(compiled(scaled, compile_program(program))), wanted)
+
+
+def test_what_an_inner_loop_hands_on_for_nobody_is_left_out() -> None:
+    """Of a sum that nothing may have been added to, only what leaves in the middle asks whether it is Python's number."""
+    program, _ = optimized(sums_between, (numbers(9, 5), 0.0, 1.0, np.zeros(9)))
+    loops = [op for op in walk(program.body) if isinstance(op, For) and op.kind is LoopKind.SIMD]
+    handed = {program.types[arg] for loop in loops for op in walk(loop.body) if isinstance(op, For) for arg in op.args}
+    assert handed == {Scalar(Kind.F64, 8)}
 
 
 def test_without_the_question_for_shared_memory_answers_differ() -> None:

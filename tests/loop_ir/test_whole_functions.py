@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import math
 import pickle
 import traceback
 from collections.abc import Callable
@@ -14,9 +14,6 @@ import pytest
 
 import npcompile as npc
 from npcompile.tracer.entry import compiled_function
-from npcompile.tracer.loop_ir import family
-from npcompile.tracer.loop_ir.abstract import Unsupported
-from npcompile.tracer.loop_ir.front_end import trace
 from tests.loop_ir.agreement import Arguments, happened, same_bits
 from tests.loop_ir.programs import diffuse, numbers, smoothing, weighted, with_
 from tests.native_loops.agreement import signalled
@@ -117,6 +114,64 @@ def pairs_that_are_close(x, near):
     return n
 
 
+def roots_by_newton(x, out):
+    for i in range(x.size):
+        y = x[i]
+        for _ in range(8):
+            y = 0.5 * (y + x[i] / y)
+        out[i] = y
+
+
+def sums(x, out):
+    s = 0.0
+    for i in range(x.size):
+        s = s + x[i]
+        out[i] = s
+
+
+def roots_of_some(x, out):
+    for i in range(x.size):
+        if x[i] > 1.0:
+            out[i] = np.sqrt(x[i])
+
+
+def some_stored(x, out):
+    for i in range(x.size):
+        if x[i] > 1.0:
+            out[i] = x[i]
+
+
+def greatest_of_rows(x, out):
+    for i in range(x.shape[0]):
+        best = x[i, 0]
+        for j in range(x.shape[1]):
+            if x[i, j] > best:
+                best = x[i, j]
+        out[i] = best
+
+
+def roots_by_tolerance(a, out):
+    for i in range(a.size):
+        x = a[i]
+        while abs(x * x - a[i]) > 1e-10 * a[i]:
+            x = 0.5 * (x + a[i] / x)
+        out[i] = x
+
+
+def softplus(x, out):
+    for i in range(x.size):
+        if x[i] > 0:
+            out[i] = x[i] + math.log1p(math.exp(-x[i]))
+        else:
+            out[i] = np.log1p(np.exp(x[i]))
+
+
+def waiting(x):
+    for i in range(1, x.shape[0]):
+        for j in range(1, x.shape[1]):
+            x[i, j] = x[i - 1, j] + x[i, j - 1] * 0.5
+
+
 def whole(n: int) -> np.ndarray:
     """Numbers whose products and sums have no roundings, in whatever order BLAS adds them."""
     return np.rint(numbers(n) * 2.0)
@@ -169,6 +224,21 @@ PROGRAMS: dict[str, tuple[FunctionType, Callable[[], Arguments]]] = {
     "products, strided": (rows_of_products, lambda: (triangle(40).T.copy().T, whole(80)[::2], np.zeros(40))),
     "pairs": (pairs_that_are_close, lambda: (numbers(70), 0.3)),
     "pairs, not a number": (pairs_that_are_close, lambda: (with_(numbers(70), 9, np.inf), 0.3)),
+    "divisions inside": (roots_by_newton, lambda: (abs(numbers(70)) + 1.0, np.zeros(70))),
+    "divisions inside, by zero": (roots_by_newton, lambda: (with_(abs(numbers(70)), 33, 0.0), np.zeros(70))),
+    "a store for each addition": (sums, lambda: (numbers(1500), np.zeros(1500))),
+    "a store for each addition, infinite": (sums, lambda: (with_(with_(numbers(900), 800, np.inf), 801, -np.inf), np.zeros(900))),
+    "a root in a branch": (roots_of_some, lambda: (numbers(1500) * 3.0, np.ones(1500))),
+    "a root in a branch, out is too short": (roots_of_some, lambda: (numbers(50) + 2.0, np.zeros(20))),
+    "a store in a branch": (some_stored, lambda: (numbers(1500) * 3.0, np.ones(1500))),
+    "a store in a branch, out is too short": (some_stored, lambda: (numbers(50) + 2.0, np.zeros(20))),
+    "the greatest of rows": (greatest_of_rows, lambda: (numbers(40, 30), np.zeros(40))),
+    "the greatest of rows, not a number": (greatest_of_rows, lambda: (with_(numbers(40, 30), (11, 3), np.nan), np.zeros(40))),
+    "while a condition holds": (roots_by_tolerance, lambda: (abs(numbers(70)) + 1.0, np.zeros(70))),
+    "while a condition holds, infinite": (roots_by_tolerance, lambda: (with_(abs(numbers(70)) + 1.0, 33, np.inf), np.zeros(70))),
+    "functions in branches": (softplus, lambda: (numbers(700), np.zeros(700))),
+    "functions in branches, overflow": (softplus, lambda: (with_(numbers(700), 600, -np.inf), np.zeros(700))),
+    "rows that need the row above": (waiting, lambda: (numbers(40, 70),)),
     "a name from outside": (scaled_by, lambda: (numbers(64) ** 2, np.zeros(64))),
 }
 
@@ -373,111 +443,6 @@ def test_objects_stay_the_objects_that_they_are() -> None:
     given, (one, other), array, number = compiled(x, a, b)
     assert given is b and one is other and array is x and runs_whole(compiled) == [True]
     assert number is a
-
-
-def sorted_by_insertion(a):
-    for i in range(1, a.size):
-        x, j = a[i], i - 1
-        while j >= 0 and a[j] > x:
-            a[j + 1] = a[j]
-            j -= 1
-        a[j + 1] = x
-
-
-def counted(x):
-    count = 0
-    for i in range(x.size):
-        count += 1
-    return count
-
-
-def waiting(x):
-    for i in range(1, x.shape[0]):
-        for j in range(1, x.shape[1]):
-            x[i, j] = x[i - 1, j] + x[i, j - 1] * 0.5
-
-
-def roots_by_newton(x, out):
-    for i in range(x.size):
-        y = x[i]
-        for _ in range(8):
-            y = 0.5 * (y + x[i] / y)
-        out[i] = y
-
-
-def sums(x, out):
-    s = 0.0
-    for i in range(x.size):
-        s = s + x[i]
-        out[i] = s
-
-
-def roots_of_some(x, out):
-    for i in range(x.size):
-        if x[i] > 1.0:
-            out[i] = np.sqrt(x[i])
-
-
-def some_stored(x, out):
-    for i in range(x.size):
-        if x[i] > 1.0:
-            out[i] = x[i]
-
-
-def greatest_of_rows(x, out):
-    for i in range(x.shape[0]):
-        best = x[i, 0]
-        for j in range(x.shape[1]):
-            if x[i, j] > best:
-                best = x[i, j]
-        out[i] = best
-
-
-def greatest_of_all(x):
-    best = 0.0
-    for i in range(x.size):
-        if x[i] > best:
-            best = x[i]
-    return best
-
-
-def place_of_greatest(x):
-    place = 0
-    for i in range(1, x.size):
-        if x[i] > x[place]:
-            place = i
-    return place
-
-
-def listed(x):
-    found = []
-    for i in range(x.size):
-        found.append(x[i] * 2.0)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments", "reason"),
-    [
-        (sorted_by_insertion, (numbers(40),), "does not count"),
-        (roots_of_some, (numbers(40), np.zeros(40)), "takes long to compute"),
-        (some_stored, (numbers(40), np.zeros(40)), "a store of some iterations"),
-        (greatest_of_rows, (numbers(40, 40), np.zeros(40)), "inner loop that adds up"),
-        (greatest_of_all, (numbers(40),), "between Python's number and NumPy's"),
-        (listed, (numbers(40),), "a list that grows"),
-        (place_of_greatest, (numbers(40),), "integers that count nothing|Python may go on"),
-        (counted, (numbers(40),), "integers go from one iteration"),
-        (waiting, (numbers(40, 40),), "need what others store"),
-        (roots_by_newton, (numbers(40), np.zeros(40)), "divide in an iteration"),
-        (sums, (numbers(40), np.zeros(40)), "less arithmetic"),
-    ],
-)
-def test_what_is_quicker_elsewhere_stays_there(function: FunctionType, arguments: Arguments, reason: str) -> None:
-    compiled = npc.compile(function)
-    compiled(*copy.deepcopy(arguments))
-    with pytest.raises(Unsupported, match=reason):
-        family.optimised(trace(function, arguments), compiled_function(compiled).facts, arguments)
-    assert not any(runs_whole(compiled))
 
 
 def with_an_unread_copy(x, y):

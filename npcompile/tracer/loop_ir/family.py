@@ -8,14 +8,12 @@ powers have libm's bits there.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from npcompile.backends.loop_ir.exits import parts
 from npcompile.tensor_core.loop_ir.affine import Ranges
-from npcompile.tensor_core.loop_ir.cost import ARITHMETIC, DIVISION, own_cost
 from npcompile.tensor_core.loop_ir.dependence import along, places_of
 from npcompile.tensor_core.loop_ir.forms import regions, uses, walk
 from npcompile.tensor_core.loop_ir.if_conversion import waiting
@@ -27,6 +25,7 @@ from npcompile.tensor_core.loop_ir.ops import (
     For,
     FpCheck,
     FrameState,
+    Guard,
     If,
     Let,
     Load,
@@ -36,7 +35,6 @@ from npcompile.tensor_core.loop_ir.ops import (
     Program,
     Region,
     Return,
-    Scope,
     SideExit,
     Speculate,
     Store,
@@ -44,8 +42,6 @@ from npcompile.tensor_core.loop_ir.ops import (
     Yield,
 )
 from npcompile.tensor_core.loop_ir.pipeline import PASSES, Ran, before, run_passes
-from npcompile.tensor_core.loop_ir.report import CARRIED
-from npcompile.tensor_core.loop_ir.rows import ROWS, Rule
 from npcompile.tensor_core.loop_ir.states import TupleOf
 from npcompile.tensor_core.loop_ir.types import BOOL, FLOATING, INT, Memref, Scalar, Type
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
@@ -72,7 +68,7 @@ def optimised(traced: Traced, facts: CodeFacts, given: Sequence[object] | None) 
         raise Unsupported(reason)
     in_lanes = {op.at for op in walk(program.body) if isinstance(op, For) and is_for_lanes(op)}  # passes add loops there
     ran += run_passes(program, passes=PASSES[FIRST:])
-    for reason in (*one_by_one(ran, in_lanes), *choices_that_cost(program)):
+    for reason in (*one_by_one(program, ran, in_lanes), *choices_that_cost(program)):
         raise Unsupported(reason)
     return ran
 
@@ -120,9 +116,7 @@ def are_shared(op: FrameState | Return) -> bool:
 def why_not_plain(program: Program) -> Iterator[str]:
     """What there is in loops beside floating-point arithmetic on elements."""
     for op in walk(program.body):
-        if isinstance(op, Let) and is_floating(program.types[op.result]) and not is_exact(op.op):
-            yield f"line {op.at.line}: {op.op}"
-        if isinstance(op, While | Scope):
+        if isinstance(op, While) and not any(is_floating(program.types[arg]) for arg in op.args):
             yield f"the loop at line {op.at.line}: it does not count"
         elif isinstance(op, For):
             kinds = [program.types[arg] for arg in op.args]
@@ -142,10 +136,6 @@ def is_for_lanes(loop: For) -> bool:
     return is_innermost(loop) or bool(inside) and all(each.args and is_innermost(each) for each in inside)
 
 
-def is_exact(name: str) -> bool:
-    return name in (*EXACT, CHOSEN) or ROWS[name].rule is Rule.CONVERTED
-
-
 def has_choice(loop: For) -> bool:
     return any(isinstance(op, If) for op in walk(loop.body))
 
@@ -160,41 +150,31 @@ def is_floating(kind: Type) -> bool:
 
 
 def of_iterations(loop: For, program: Program) -> Iterator[str]:
-    inside = walk(loop.body)
-    waits = bool(loop.args) and any(
-        isinstance(op, For) and any(each is loop for each in walk(op.body)) for op in walk(program.body)
-    )
-    for op in inside:
-        if isinstance(op, If) and any(isinstance(each, Let) and own_cost(each) > ARITHMETIC for each in walk([op])):
-            yield f"line {op.at.line}: a choice of what takes long to compute"
-        if isinstance(op, If) and waits and not goes_on(loop, program):
-            yield f"line {op.at.line}: a choice in an inner loop that adds up"
+    for op in walk(loop.body):
         if isinstance(op, Append):
             yield f"line {op.at.line}: a list that grows"
-        if isinstance(op, Let) and own_cost(op) > (ARITHMETIC if waits else DIVISION):
-            yield f"line {op.at.line}: {op.op} in an iteration"
-    floating = [op for op in inside if isinstance(op, Let) and op.op in EXACT and is_floating(program.types[op.result])]
-    stored = {(op.array, *op.index) for op in inside if isinstance(op, Store)}
-    if loop.args and len(floating) < 2 * len(stored):
-        yield f"the loop at line {loop.at.line}: less arithmetic than what it takes to undo stores"
 
 
-def goes_on(loop: For, program: Program) -> bool:
-    """Does it begin with what the iteration around it was handed, so that several of its runs cannot take turns?"""
-    handed = {arg for op in walk(program.body) if isinstance(op, For) for arg in op.args}
-    return handed.issuperset(loop.initial)
-
-
-def one_by_one(ran: Sequence[Ran], in_lanes: set[Place]) -> Iterator[str]:
+def one_by_one(program: Program, ran: Sequence[Ran], in_lanes: set[Place]) -> Iterator[str]:
     """Why the iterations of a loop that should be lanes run one by one, though none needs the numbers that another hands on."""
-    said: dict[Place, list[str]] = {}
-    for x in (x for each in ran if each.name == "vectorize" for x in each.said):
-        said.setdefault(x.at, []).append(x.reason)
-    for x in (x for each in ran if each.name == "forward stores" for x in each.said if not x.reason):
-        yield f"the loop at line {x.at.line}: iterations that need what others store"  # several rows at once are quicker
-    for at in in_lanes & said.keys():
-        if not {"", CARRIED} & {*said[at]}:
-            yield f"the loop at line {at.line}: {said[at][0]}"
+    fired = {each.name: {x.at for x in each.said if not x.reason} for each in ran}
+    ops = [*without_slow_forms(program.body)]
+    stored = {program.types[op.value] for op in ops if isinstance(op, Store)}
+    chooses = any(isinstance(op, Let) and op.op == CHOSEN for op in ops)
+    if not fired["wavefront"] or chooses or not all(map(is_floating, stored)):  # several rows at once are quicker
+        for at in fired["forward stores"]:
+            yield f"the loop at line {at.line}: iterations that need what others store"
+    read = {op.result for op in ops if isinstance(op, Load)}
+    for op in ops:  # what is used is made before
+        if isinstance(op, Let) and not read.isdisjoint(op.args):
+            read.add(op.result)
+    found = {op.result for op in ops if isinstance(op, Let) and op.op == "is_index" and op.args[0] in read}
+    loops = [op for op in ops if isinstance(op, For) and op.at in in_lanes - fired["vectorize"] and not op.args]
+    quick = {op.at for op in loops if not any(isinstance(each, Check) for each in walk(op.body))}
+    for op in loops:
+        asks = [each for each in op.body if isinstance(each, Check | Guard) and each.condition in found]
+        if any(isinstance(each, Guard) or op.at not in quick for each in asks):
+            yield f"the loop at line {op.at.line}: places that are read from memory"
 
 
 def choices_that_cost(program: Program) -> Iterator[str]:
@@ -246,22 +226,12 @@ def without_slow_forms(region: Region) -> Iterator[Op]:
 
 def of_choices(loop: For, program: Program) -> Iterator[str]:
     inside, waits = walk(loop.body), waiting(loop)
-    made = {op.result: op for op in inside if isinstance(op, Let | Load)}
-    read, chosen = Counter(value for op in inside for value in uses(op)), set[int]()
+    chosen = {op.result for op in inside if isinstance(op, Let) and op.op == CHOSEN}
+    places = {(op.array, *op.index) for op in inside if isinstance(op, Load)}
+    arms = {id(each) for op in inside if isinstance(op, If) for each in walk([op])}
     for op in inside:
-        if isinstance(op, If) and op.condition not in waits:
-            yield f"line {op.at.line}: a branch in an iteration"
-        elif isinstance(op, Let) and op.op == CHOSEN:
-            condition = made.get(op.args[0])
-            if program.types[op.result] == BOOL and op.args[0] in waits:
-                yield f"line {op.at.line}: a choice between Python's number and NumPy's, which the next iteration waits for"
-            if op.args[0] in waits and not chosen.isdisjoint(condition.args if isinstance(condition, Let) else ()):
-                yield f"line {op.at.line}: a choice that waits for another"
-            if op.args[0] in waits:
-                chosen.add(op.result)
-            if loop.args and not (isinstance(condition, Let) and ROWS[condition.op].rule is Rule.COMPARED):
-                yield f"line {op.at.line}: a sum of what truth values choose"
-        elif isinstance(op, Store) and isinstance(value := made.get(op.value), Let) and value.op == CHOSEN:
-            stood = (found for each in value.args[1:] if isinstance(found := made.get(each), Load) and found.array == op.array)
-            if any(found.index == op.index and read[found.result] == 1 for found in stood):
-                yield f"line {op.at.line}: a store of some iterations"
+        if isinstance(op, Store) and (id(op) in arms or op.value in chosen):
+            if any(place[0] == op.array and place[1:] != (*op.index,) for place in places):
+                yield f"line {op.at.line}: a choice of what other iterations may read"
+        elif isinstance(op, Let) and op.op == CHOSEN and program.types[op.result] == BOOL and op.args[0] in waits:
+            yield f"line {op.at.line}: a choice between Python's number and NumPy's, which the next iteration waits for"
