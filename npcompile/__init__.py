@@ -13,6 +13,7 @@ from npcompile.callbacks import CFunction, cfunc
 from npcompile.checking import CheckFailed
 from npcompile.compiler import allow_in_graph, compile, disable, disallow_in_graph, graph_break, reset, run_only
 from npcompile.control import cond, fori_loop, scan, while_loop
+from npcompile.counting import counters
 from npcompile.devices import device
 from npcompile.explain import compile_times, explain
 from npcompile.explanation import Explanation
@@ -79,6 +80,7 @@ __all__ = [
     "compile_times",
     "cond",
     "config",
+    "counters",
     "custom_gradient",
     "device",
     "disable",

@@ -24,6 +24,7 @@ from npcompile.devices import callbacks
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.switch import is_plain_now, may_compile
+from npcompile.tensor_core.events import COUNTS
 from npcompile.tensor_core.loop_ir.activity import written_params
 from npcompile.tensor_core.loop_ir.ops import Policy
 from npcompile.tensor_core.loop_ir.pipeline import run_passes
@@ -177,6 +178,7 @@ class CFunction:
         passed = iter(written)
         parameters = [replace(each, is_written=each.is_passed and next(passed)) for each in signature.parameters]
         made = callbacks()(traced.program, parameters, in_c(signature.result), outside)
+        COUNTS["loop_programs"] += 1
         self.source = made.source
         self._keeps += [made, outside]  # the library, and the arrays that it reads
         return made.address(self.address)

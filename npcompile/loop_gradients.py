@@ -23,6 +23,7 @@ from npcompile.logs import log
 from npcompile.loop_questions import Question
 from npcompile.settings import config
 from npcompile.switch import may_compile
+from npcompile.tensor_core.events import COUNTS
 from npcompile.tensor_core.loop_ir.activity import written_params
 from npcompile.tensor_core.loop_ir.adjoint import gradient, is_floating
 from npcompile.tensor_core.loop_ir.buffers import use_buffers
@@ -237,6 +238,7 @@ class LoopGradients:
             rounded.add(0)
         capture = time.perf_counter() - began
         native = self.compile(made.program, taken, made.zeros)
+        COUNTS["loop_programs"] += 1
         seconds = {"capture": capture, "compile": native.seconds}
         return Version(
             native,

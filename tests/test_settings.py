@@ -14,6 +14,7 @@ from npcompile import compiler
 from npcompile.compiler import compiled_function
 from npcompile.tracer.python import allowed
 from npcompile.tracer.python.calls import BUILTINS
+from npcompile.tracer.recompiles import changed
 
 X = np.arange(1.0, 5.0)
 
@@ -281,8 +282,8 @@ def test_what_changed_names_the_guard_and_the_value(function: Any, calls: list[t
     for args in earlier:
         compiled(*args)
     start = min(compiled_function(compiled).points.values(), key=lambda p: p.number)
-    changed = start.changed(last)
-    assert any(re.search(text, each) for each in changed), changed
+    found = changed(start, last)
+    assert any(re.search(text, each) for each in found), found
 
 
 @pytest.mark.parametrize(("function", "calls", "text"), [CHANGES[4]])

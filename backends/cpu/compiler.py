@@ -112,7 +112,7 @@ class Making:
     def __init__(self, compiler: Compiler, source: str, cache: Cache, is_beside: bool = False, key: str | None = None):
         from npcompile.backends.cpu.process import Child  # here, because a warm start runs no process
 
-        self.latest = perf_counter() + TIMEOUT
+        self.source, self.latest = source, perf_counter() + TIMEOUT
         with ExitStack() as held:
             if key is not None and not held.enter_context(cache.locked(key, timeout=0.0)):
                 raise BlockingIOError(key)
@@ -129,7 +129,10 @@ class Making:
 
     def finish(self, timeout: float = TIMEOUT) -> Path:
         """The library, when it is made. Raises CompilerError."""
-        self.child.result(min(timeout, max(self.latest - perf_counter(), LEAST_TIMEOUT)))
+        try:
+            self.child.result(min(timeout, max(self.latest - perf_counter(), LEAST_TIMEOUT)))
+        finally:
+            self.child.count(self.source)
         if not self.output.is_file() or self.output.stat().st_size == 0:
             raise CompilerRefused(f"{' '.join(self.child.command)}\nsucceeded, but wrote no library")
         return self.output

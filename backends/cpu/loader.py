@@ -36,6 +36,7 @@ from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTi
 from npcompile.backends.overlap import OVERLAP
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorStates, FloatingPointSignal
 from npcompile.backends.together import Steps, finished
+from npcompile.tensor_core.events import COUNTS, stretch
 
 __all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader", "release_memory"]
 
@@ -73,7 +74,6 @@ class Loader:
     compiler: Compiler
     table: int = 0  # address of the runtime's struct npc_runtime once it has started
     begun: Making | None = None  # the runtime, while it is being made
-    compiled: int = 0  # units that were not in the cache
     failures: int = 0  # units since the last one that was compiled
     given_up: CompilerError | None = None  # the last of them: the compiler hangs, or makes nothing
     jobs: dict[str, Job[Making, Library]] = field(default_factory=dict)  # by key: what is made beside the program, or ahead
@@ -93,6 +93,7 @@ class Loader:
         # `npc_dtypes` is a static of the library; dtypes of C's long long equal those of its long.
         unit = self.part(text, "npc_run", *(dtype.str + dtype.char * (dtype.char in "qQ") for dtype in dtypes))
         function = self._functions.get(unit.key)
+        COUNTS["units_in_memory"] += function is not None
         if function is None:
             runtime = None if self.table or self.begun else self.part(runtime_text(), "npc_start")
             products = {tag: self.part(PRELUDE + product_library(tag), "npc_offer") for tag in self.missing_products(text)}
@@ -184,7 +185,8 @@ class Loader:
         lock = self.lock(part.key)
         if (job := self.jobs.get(part.key)) is not None and lock.acquire(blocking=False):
             try:
-                job.join()
+                with stretch("wait for the C compiler"):
+                    job.join()
                 if job.work is not None:
                     part.made = self.library(part)
             finally:
@@ -219,6 +221,7 @@ class Loader:
             if found is None:
                 with self.cache.locked(part.key):  # another process may be compiling it now
                     found = self.find(part.key) or self.compile(part, begun)
+            COUNTS["units_from_disk"] += found.was_cached
             return found
         except OSError as error:
             raise CompilerError(f"compiled code cannot be kept anywhere: {error}") from error
@@ -227,7 +230,8 @@ class Loader:
         """The library in the cache, where `path` is its file."""
         path = path or self.cache.find(key, ".so")
         try:
-            return Library(load_library(str(path)), path, True) if path else None
+            with stretch("load"):
+                return Library(load_library(str(path)), path, True) if path else None
         except OSError:  # removed meanwhile, or nothing may be executed from that disk
             return None
 
@@ -249,6 +253,7 @@ class Loader:
         key = part.key
         with begun or self.compiler.begin(part.source, self.cache) as making:
             made = making.finish()
+            COUNTS["units_compiled"] += 1
             payload = made.read_bytes()
             if fault := why_incomplete(payload):
                 raise CompilerError(f"{self.compiler.command[0]} made a library that is not whole: {fault}")
@@ -265,7 +270,6 @@ class Loader:
             if not hasattr(handle, part.entry):
                 self.cache.forget(key, ".so")
                 raise CompilerError(f"{self.compiler.command[0]} made a library without {part.entry}")
-            self.compiled += 1
             return Library(handle, self.cache.write(key, ".so", payload) or made, False)
 
 
@@ -435,7 +439,7 @@ def forget_locks() -> None:
     PROCESS.has_begun, PROCESS.trial, PROCESS.job = False, None, None
     AHEAD.forget()
     if (known := PROCESS.loader) is not None:
-        fresh = Loader(known.cache.in_child(), known.compiler, known.table, compiled=known.compiled, given_up=known.given_up)
+        fresh = Loader(known.cache.in_child(), known.compiler, known.table, given_up=known.given_up)
         fresh._functions, fresh.products = known._functions, known.products
         PROCESS.loader = fresh
 

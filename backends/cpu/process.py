@@ -12,10 +12,12 @@ import tempfile
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import IO, Any
 
 from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout
 from npcompile.backends.progress import Waiting
+from npcompile.tensor_core.events import COUNTS, Event, tell
 from npcompile.tensor_core.garbage import with_collections
 
 NICE = 10  # what runs beside the program, which goes on, is to leave it the processor: a tenth is left where both want one
@@ -48,6 +50,7 @@ class Child:
         self.printed: list[IO[bytes]] = []
         if is_beside or is_ahead:  # to files: a pipe may be full
             self.printed = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115  (closed by __exit__)
+        self.began, self.ended, self.messages = perf_counter(), 0.0, ""
         self.start(text, *(self.printed or (subprocess.PIPE, subprocess.PIPE)))
         RUNNING.add(self)
         if is_beside:
@@ -74,7 +77,9 @@ class Child:
             raise CompilerError(f"{shlex.join(command)}\ncannot be started: {error}") from error
 
     def has_ended(self) -> bool:
-        return self.process.poll() is not None
+        has_ended = self.process.poll() is not None
+        self.ended = self.ended or has_ended * perf_counter()
+        return has_ended
 
     def result(self, timeout: float) -> str:
         """What it prints. Raises CompilerError; CompilerTimeout where it goes on for more than `timeout` seconds from now."""
@@ -88,13 +93,22 @@ class Child:
                 except subprocess.TimeoutExpired as error:
                     if left <= 0:
                         raise CompilerTimeout(f"{shlex.join(self.command)}\nwas stopped after {timeout:g} s") from error
+        self.ended = self.ended or perf_counter()
         if self.printed:
             output, errors = map(whole, self.printed)
+        self.messages = errors.decode(errors="replace")
         if self.process.returncode != 0:
-            tail = "\n".join(errors.decode(errors="replace").splitlines()[-20:])
+            tail = "\n".join(self.messages.splitlines()[-20:])
             kind = CompilerRefused if self.process.returncode > 0 else CompilerError  # a signal says nothing about the source
             raise kind(f"{shlex.join(self.command)}\nfailed with status {self.process.returncode}:\n{tail}")
         return output.decode(errors="replace")
+
+    def count(self, source: str) -> None:
+        """It has made a library of this, or failed to."""
+        ended = self.ended or perf_counter()  # where it was stopped
+        COUNTS["c_compiler_seconds"] += ended - self.began
+        about = {"command": shlex.join(self.command), "messages": self.messages, "source": source}
+        tell(Event("C compiler", began=self.began, is_beside=True, about=about), ended)
 
     def __enter__(self) -> Child:
         return self

@@ -21,6 +21,7 @@ from npcompile.backends.loop_ir.native import DeviceProgram, LeftAlone, kind_of_
 from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph, devices_of
 from npcompile.logs import log
+from npcompile.tensor_core.events import COUNTS
 from npcompile.tensor_core.guards import Guard, Truth
 from npcompile.tensor_core.loop_ir.foreknown import Machine, Seconds, estimated, is_parallel
 from npcompile.tensor_core.loop_ir.ops import Policy
@@ -142,6 +143,7 @@ def device_loops(function: Compiled[Point], point: Point, state: tuple[Any, ...]
     fits = function.object_of(made.fits, "fits_")
     guards: tuple[Guard, ...] = (Truth(Call(fits, *map(Name, point.parameters))),)
     line = f"return {function.name_constant(made, 'loops_')}({', '.join(point.parameters)})"
+    COUNTS["loop_programs"] += 1
     compiled = CompiledGraph(made, made.program.source, passes=made.passes(state))
     seconds = {"capture": time.perf_counter() - began}
     return Variant(guards, tuple(map(Condition, guards)), (line,), None, compiled, None, seconds)

@@ -19,8 +19,8 @@ from npcompile.backends.background import Job
 from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
 from npcompile.devices import begin, has_loops, runs_on_host_alone
-from npcompile.logs import log
 from npcompile.settings import config
+from npcompile.tensor_core.events import COUNTS
 from npcompile.tensor_core.garbage import without_collections
 from npcompile.tensor_core.graph import Builder, Graph, Location
 from npcompile.tensor_core.source import Object
@@ -174,10 +174,11 @@ class CompiledFunction:
         hint = "Cut it in functions of fewer than 3,000 statements." if self.is_asked else "npcompile.compile takes longer ones."
         why = Break("the function is too long to compile", hint, where)
         self.breaks.append(why)
-        log("graph_breaks", lambda: str(why))
+        why.count()
 
     def start(self) -> None:
         """Read the code and make the Point at the start. Nothing is compiled yet."""
+        COUNTS["functions"] += 1
         if self.is_too_long:
             self.leave()
             return

@@ -17,6 +17,7 @@ from npcompile.backends.registry import CompiledGraph, compiled_graph
 from npcompile.devices import compile_here, compile_there, compiling_here
 from npcompile.logs import log
 from npcompile.settings import config
+from npcompile.tensor_core.events import COUNTS, stretch
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.guards import Guard
 from npcompile.tensor_core.op import OPS
@@ -74,7 +75,8 @@ def finish(function: Compiled[Point], point: Point, capture: Capture, frame: Fra
         fresh = {key: t.array.storage for key, t in emitter.tensors.items()}
         graph, backward = with_backward(capture, graph, {key: s.node for key, s in fresh.items()})
         emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
-        graph = simplified(graph).with_(accuracy=function.accuracy)
+        with stretch("pass", "simplify"):
+            graph = simplified(graph).with_(accuracy=function.accuracy)
         if backward is not None:
             attach_backward(function, backward, graph, capture, emitter)
         emitter.place_results(isinstance(outcome, Return))
@@ -130,7 +132,7 @@ def variant(
 ) -> Variant:
     if reason is not None:
         function.breaks.append(reason)
-        log("graph_breaks", lambda: str(reason))
+        reason.count()
     point.fixed |= capture.fixed_now()
     if capture.asks_levels:
         point.asks_levels = True
@@ -216,12 +218,13 @@ def compile_graph(
         backend = function.options.backend
         mode = function.options.mode
         graph = graph.with_(accuracy=function.accuracy)
-        if place is not None:
-            made = compile_there(backend, graph, place.kind, place.number, mode)
-        elif graph.measured:
-            made = compile_measured(graph, lambda piece: compiling_here(backend, piece, mode), needed)
-        else:
-            made = compile_here(backend, graph, mode)
+        with stretch("compile graph", graph.name):
+            if place is not None:
+                made = compile_there(backend, graph, place.kind, place.number, mode)
+            elif graph.measured:
+                made = compile_measured(graph, lambda piece: compiling_here(backend, piece, mode), needed)
+            else:
+                made = compile_here(backend, graph, mode)
     except (NoCompiler, CompilerError) as error:
         if isinstance(error, CompilerRefused) and config.internal_errors == "raise":
             raise
@@ -231,6 +234,8 @@ def compile_graph(
     timings["compile"] = time.perf_counter() - began
     log("output_code", lambda: compiled.generated)
     function.graphs.append((graph, compiled))
+    COUNTS["graphs"] += 1
+    COUNTS["kernels"] += len(compiled.kernels)
     return compiled
 
 

@@ -14,14 +14,14 @@ from npcompile.backends.background import NotYet, blocking, going_on
 from npcompile.backends.entering import FastPaths
 from npcompile.backends.errors import WrongSetting
 from npcompile.backends.registry import NoDevice
-from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.switch import is_plain_now, may_compile
+from npcompile.tensor_core.events import COUNTS, moment, stretch
 from npcompile.tensor_core.garbage import without_collections
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.guards import HasKey
 from npcompile.tensor_core.source import GLOBALS, Source
-from npcompile.tensor_core.user_warnings import warn_once, warn_user, warnings_held
+from npcompile.tensor_core.user_warnings import warn_once, warnings_held
 from npcompile.tracer.assumptions import Seen
 from npcompile.tracer.bytecode.layout import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
@@ -35,7 +35,7 @@ from npcompile.tracer.misfits import is_misfit
 from npcompile.tracer.parts import where_it_pays
 from npcompile.tracer.plain_loops import NEVER, PlainLoop, rest_of_loop
 from npcompile.tracer.profitability import BUDGET, LOOKED_AT_HOPS, Disturbances
-from npcompile.tracer.recompiles import has_room, may_fit, why_not
+from npcompile.tracer.recompiles import changed, count_capture, has_room, may_fit, warn_of_limit
 from npcompile.tracer.restarts import BranchKey, Break
 from npcompile.tracer.variant import GraphBreakError, Variant
 from npcompile.tracer.variant_source import parameter_name
@@ -273,10 +273,10 @@ class Point:
     def refuse(self, state: tuple[Any, ...]) -> Any:
         """Run a call as it is for which nothing may be compiled, or raise what `set_stance` asks for."""
         if config.stance == "fail_on_recompile":
-            changed = "; ".join(self.changed(state)) or "nothing, it is not compiled yet"
+            what = "; ".join(changed(self, state)) or "nothing, it is not compiled yet"
             raise RuntimeError(
                 f"{self.function.code.co_qualname} is to be compiled at {self.location}, which the stance "
-                f'"fail_on_recompile" forbids. What changed: {changed}.'
+                f'"fail_on_recompile" forbids. What changed: {what}.'
             )
         return self.native(*state)
 
@@ -295,15 +295,19 @@ class Point:
         try:
             captured = self.captured or has_room(self, state) and partial(self.function.capture, self)
             if captured:  # for other values, it may be: its guards tell
-                self.log_recompile(state)
-                with going_on(self.function.goes_on), without_collections():
+                count_capture(self, state)
+                with (
+                    going_on(self.function.goes_on),
+                    without_collections(),
+                    stretch("capture", self.function.code.co_qualname, self.location),
+                ):
                     made = captured(state)
                 if self.captured is not None or not is_misfit(self, made, state):
                     self.add(made, state)
                 self.captured = None
             else:
                 self.is_native = True
-                self.warn_of_limit(state)
+                warn_of_limit(self, state)
             self.generation += 1
             if self.is_native or not {*map(id, before)} <= {*map(id, self.variants)}:
                 self.by_kind.clear()
@@ -325,8 +329,10 @@ class Point:
             self.function.raise_if_asked(error, "capturing")
             self.give_up(error, before)
         finally:
+            seconds = time.perf_counter() - began
+            COUNTS["capture_seconds"] += seconds
             if self.function.options.when_hot:
-                seconds, known = time.perf_counter() - began, {*map(id, before)}
+                known = {*map(id, before)}
                 BUDGET.spend(seconds)
                 if not self.function.is_compiling and not any(v.computes and id(v) not in known for v in self.variants):
                     self.function.trial.lose(seconds)
@@ -378,6 +384,7 @@ class Point:
 
     def add(self, made: Variant, state: tuple[Any, ...]) -> None:
         """Variants that compute come first, those that ask nothing last. A guard that a global exists tells no programs apart."""
+        COUNTS["variants"] += 1
         computing = [v for v in self.variants if v.computes]
         if made.computes:
             self.variants.insert(0, made)
@@ -394,25 +401,12 @@ class Point:
     def location(self) -> Location:
         return self.function.program.location(self.layout.index)
 
-    def log_recompile(self, state: tuple[Any, ...]) -> None:
-        if self.variants and self.captured is None:
-            name = self.function.code.co_qualname
-            log("recompiles", lambda: f"{name} is compiled again at {self.location}: {'; '.join(self.changed(state))}")
-
-    def warn_of_limit(self, state: tuple[Any, ...]) -> None:
-        message = (
-            f"{self.function.code.co_qualname} was compiled {len(self.variants)} times at {self.location}, and from "
-            f"there will run uncompiled for other arguments. What changed: {'; '.join(self.changed(state)) or 'nothing'}. "
-            "npcompile.config.recompile_limit says how often it may be for arguments of the same kinds."
-        )
-        log("recompiles", lambda: message)
-        warn_user(message)
-
-    def changed(self, state: tuple[Any, ...]) -> list[str]:
-        """The first guard of each program that does not hold, and the value that it is about; those of latest programs."""
-        values = dict(zip(self.parameters, state))
-        found = [why_not(v.guards, self.function.namespace, values, self.users_names) for v in self.variants]
-        return [*dict.fromkeys(text for text in found if text is not None)][:3]
+    def count_exit(self, iterations: int) -> None:
+        """A native program has left for Python, after so many iterations."""
+        self.entered += 1
+        self.iterations += iterations
+        COUNTS["side_exits"] += 1
+        moment("side exit", self.function.code.co_qualname, self.location)
 
     @uncounted
     def native(self, *state: Any) -> Any:

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from npcompile.backends.background import blocking
+from npcompile.tensor_core.events import COUNTS
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.bytecode.parameters import Parameters
@@ -427,11 +428,11 @@ class Trial:
             self.is_aside, self.longer, self.interruptions = not compiled, 0, 0
             if not compiled:
                 self.between = calls
-                function.current.step_aside(function, calls)
+                COUNTS["steps_aside"] += function.current.step_aside(function, calls)
                 return
             function.current.lead_to(function, function.dispatch)
             if plain or function.breaks:  # else a small array costs what is around one graph at most
-                function.current.step_aside(function, calls, (*plain,))
+                COUNTS["steps_aside"] += function.current.step_aside(function, calls, (*plain,))
 
     @uncounted
     def look_again(self, kind: Any, times: Times, state: tuple[Any, ...]) -> Any:

@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.array_guards import is_kind
+from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.tensor_core.dtypes import is_number
+from npcompile.tensor_core.events import COUNTS
 from npcompile.tensor_core.guards import (
     All,
     Axis,
@@ -53,6 +55,7 @@ from npcompile.tensor_core.source import (
     Source,
     builtin,
 )
+from npcompile.tensor_core.user_warnings import warn_user
 from npcompile.tracer.assumptions import MOST_FORMS, most_values
 from npcompile.tracer.fresh_classes import IS_OF_PYTHON
 from npcompile.tracer.guard_text import text_of
@@ -86,6 +89,34 @@ def has_room(point: Any, state: tuple[Any, ...]) -> bool:
     counted = fitting if any(map(is_array, state)) else point.variants
     are_few = may_make_more(limit, len(computing), sum(not v.computes for v in counted))
     return are_few and (len(alike) < limit or assume_less(point, alike, values))
+
+
+def count_capture(point: Any, state: tuple[Any, ...]) -> None:
+    """A Point begins to capture; or it goes on where a capture has waited for a compiler, which is counted already."""
+    if point.captured is not None:
+        return
+    COUNTS["captures"] += 1
+    if point.variants:
+        COUNTS["recompiles"] += 1
+        name = point.function.code.co_qualname
+        log("recompiles", lambda: f"{name} is compiled again at {point.location}: {'; '.join(changed(point, state))}")
+
+
+def warn_of_limit(point: Any, state: tuple[Any, ...]) -> None:
+    message = (
+        f"{point.function.code.co_qualname} was compiled {len(point.variants)} times at {point.location}, and from "
+        f"there will run uncompiled for other arguments. What changed: {'; '.join(changed(point, state)) or 'nothing'}. "
+        "npcompile.config.recompile_limit says how often it may be for arguments of the same kinds."
+    )
+    log("recompiles", lambda: message)
+    warn_user(message)
+
+
+def changed(point: Any, state: tuple[Any, ...]) -> list[str]:
+    """The first guard of each program that does not hold, and the value that it is about; those of latest programs."""
+    values = dict(zip(point.parameters, state))
+    found = [why_not(v.guards, point.function.namespace, values, point.users_names) for v in point.variants]
+    return [*dict.fromkeys(text for text in found if text is not None)][:3]
 
 
 def is_array(value: Any) -> bool:

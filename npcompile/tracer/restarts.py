@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from npcompile.logs import log
+from npcompile.tensor_core.events import BREAKS, moment
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.guards import Guard
 from npcompile.tensor_core.source import Source
@@ -105,3 +107,9 @@ class Break:
         places = [c for c in (*self.callers, self.location) if not c.filename.startswith(OURS)] or [known]
         via = ", called from ".join(map(str, reversed(places)))
         return f"{self.reason} ({via}).{f' {self.hint}' if self.hint else ''}"
+
+    def count(self) -> None:
+        """A graph of a program that is kept ends so."""
+        BREAKS[self.reason] = BREAKS.get(self.reason, 0) + 1
+        moment("break", self.reason, self.user_location)
+        log("graph_breaks", lambda: str(self))

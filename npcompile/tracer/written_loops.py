@@ -11,6 +11,7 @@ from npcompile.backends.errors import CompilerRefused, NoCompiler
 from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph
 from npcompile.settings import config
+from npcompile.tensor_core.events import COUNTS
 from npcompile.tensor_core.guards import Guard
 from npcompile.tensor_core.user_warnings import warn_once
 from npcompile.tracer.conditions import Asked, NativeQuestion, conditions
@@ -61,6 +62,7 @@ class Program:
             raise NotNative(str(error)) from None
         except NoCompiler as reason:
             raise NotNative(str(reason)) from None
+        COUNTS["loop_programs"] += 1
         namespace[self.name] = loaded.call
         return CompiledGraph(loaded.call, self.source, ("npc_run",), {"compile": loaded.seconds}, passes=self.passes)
 

@@ -18,7 +18,7 @@ import pytest
 
 import npcompile
 from npcompile.compiler import compiled_function
-from npcompile.tracer.point import Point
+from npcompile.tracer import point
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    Point.warn_of_limit = lambda point, state: None  # type: ignore[method-assign]  # tests count the warnings that they see
+    point.warn_of_limit = lambda point, state: None  # tests count the warnings that they see
     config.stash[SUITE] = Suite(config.getoption("npcompile_backend"), not config.getoption("npcompile_anew"))
     npcompile.config.internal_errors = "raise"
 

@@ -30,6 +30,7 @@ from npcompile.backends.cache import (
     wait_for_lock,
     why_unsafe_above,
 )
+from npcompile.tensor_core.events import COUNTS
 from tests.runtime.units import INT64, constant, make_loader
 
 FORK = multiprocessing.get_context("fork")
@@ -327,10 +328,10 @@ def test_a_lock_dies_with_its_holder(cache):
 
 
 def load_and_report(folder: Path, value: int, start, results) -> None:
-    loader = make_loader(folder)
+    loader, before = make_loader(folder), COUNTS["units_compiled"]
     start.wait()
     unit = loader.load(constant(value), [INT64])
-    results.put((int(unit.call()[0]), loader.compiled))
+    results.put((int(unit.call()[0]), COUNTS["units_compiled"] - before))
 
 
 def test_processes_compile_a_unit_once(tmp_path):

@@ -24,6 +24,7 @@ from npcompile.backends.registry import CompiledGraph
 from npcompile.devices import has_loops, loop_gradients, runs_on_host_alone
 from npcompile.logs import log
 from npcompile.settings import config
+from npcompile.tensor_core.events import COUNTS, moment
 from npcompile.tensor_core.guards import All, Equals, Guard, Is, Keys, Length, OfType
 from npcompile.tensor_core.loop_ir.activity import written_params
 from npcompile.tensor_core.loop_ir.buffers import use_buffers
@@ -163,6 +164,7 @@ class Aborting:
         assert compile_loops is not None
         seconds = {"capture": time.perf_counter() - began}
         native = compile_loops(program, [Taken(type_of_param(x), w) for x, w in zip(self.given, written, strict=True)], ())
+        COUNTS["loop_programs"] += 1
         function.aborting[self.key] = function.aborting.get(self.key, 0) + 1
         left = Left(function, self.point, self.key, native.call, self.is_left)
         compiled = CompiledGraph(
@@ -226,6 +228,8 @@ class Left:
 
     def __call__(self, *state: Any) -> Any:
         self.aborts += 1
+        COUNTS["side_exits"] += 1
+        moment("side exit", self.function.code.co_qualname, self.point.location)
         if self.aborts == MOST_ABORTS and not (self.function.options.fullgraph or self.is_left):
             with self.function.lock:
                 self.function.aborting[self.key] = MOST_PROGRAMS
