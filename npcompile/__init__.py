@@ -20,6 +20,7 @@ from npcompile.explanation import Explanation
 from npcompile.generalized import GeneralVectorized, guvectorize
 from npcompile.logs import set_logs, set_logs_from_environment
 from npcompile.packages import CompiledPackage, compile_package
+from npcompile.profiling import Profile, profile
 from npcompile.settings import config
 from npcompile.switch import disabled, set_stance
 from npcompile.tensors import (
@@ -68,6 +69,7 @@ __all__ = [
     "Explanation",
     "GeneralVectorized",
     "GraphBreakError",
+    "Profile",
     "Tensor",
     "Vectorized",
     "allow_in_graph",
@@ -110,6 +112,7 @@ __all__ = [
     "no_grad",
     "ones",
     "ones_like",
+    "profile",
     "rand",
     "rand_like",
     "randint",

@@ -23,7 +23,8 @@ from npcompile.logs import log
 from npcompile.loop_questions import Question
 from npcompile.settings import config
 from npcompile.switch import may_compile
-from npcompile.tensor_core.events import COUNTS
+from npcompile.tensor_core.events import COUNTS, stretch
+from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.loop_ir.activity import written_params
 from npcompile.tensor_core.loop_ir.adjoint import gradient, is_floating
 from npcompile.tensor_core.loop_ir.buffers import use_buffers
@@ -174,7 +175,9 @@ class LoopGradients:
             if any(each.key == key and each.holds(function) for each in self.versions):
                 return None  # memory is shared, or another thread was here
             try:
-                made = self.made(function, args, leaves, key)
+                at = Location(function.__code__.co_filename, function.__code__.co_firstlineno)
+                with stretch("capture", function.__qualname__, at):
+                    made = self.made(function, args, leaves, key)
             except (Unsupported, NoDerivative, target.Unsupported) as error:
                 self.decline(function, key, str(error))
                 return None

@@ -13,6 +13,9 @@ from threading import get_ident
 from time import perf_counter
 from typing import Protocol
 
+from npcompile.tensor_core.graph import Location
+from npcompile.tensor_core.user_warnings import PACKAGE
+
 COUNTS: dict[str, float] = {
     "functions": 0,
     "captures": 0,
@@ -49,20 +52,21 @@ class Event:
 class Watcher(Protocol):
     """Who is told of events, in the thread of each. What it raises is the program's error."""
 
-    def begin(self, event: Event, /) -> None: ...  # not of moments and processes
-    def end(self, event: Event, /) -> None: ...
+    def begin(self, event: Event, /) -> None: ...  # of a stretch of time of this thread
+    def end(self, event: Event, /) -> None: ...  # of the same
+    def meet(self, event: Event, /) -> None: ...  # a moment, or a process that has ended
 
 
 WATCHERS: list[Watcher] = []
 
 
 @contextmanager
-def stretch(name: str, what: str = "", at: object = "") -> Iterator[None]:
+def stretch(name: str, what: str = "", at: Location | None = None) -> Iterator[None]:
     """Tell those who watch how long the block takes."""
     if not WATCHERS:
         yield
         return
-    watchers, event = [*WATCHERS], Event(name, what, str(at))
+    watchers, event = [*WATCHERS], Event(name, what, text_of(at))
     for each in watchers:
         each.begin(event)
     try:
@@ -73,14 +77,19 @@ def stretch(name: str, what: str = "", at: object = "") -> Iterator[None]:
             each.end(event)
 
 
-def moment(name: str, what: str = "", at: object = "") -> None:
+def moment(name: str, what: str = "", at: Location | None = None) -> None:
     """Tell those who watch that something has happened."""
     if WATCHERS:
-        event = Event(name, what, str(at))
+        event = Event(name, what, text_of(at))
         tell(event, event.began)
 
 
 def tell(event: Event, ended: float) -> None:
     event.ended = ended
     for each in [*WATCHERS]:
-        each.end(event)
+        each.meet(event)
+
+
+def text_of(at: Location | None) -> str:
+    """A line of the user's."""
+    return "" if at is None or at.filename.startswith(PACKAGE) else str(at)

@@ -56,6 +56,7 @@ from npcompile.backends.registry import CompiledGraph
 from npcompile.backends.special_calls import with_forms
 from npcompile.backends.together import Steps, finished
 from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.events import stretch
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product
 from npcompile.tensor_core.transforms.decompose import expanded, is_composite
@@ -100,15 +101,17 @@ def compiling_pieces(graph: Graph) -> Steps[CompiledGraph]:
         return (yield from running_in_pieces(graph, compiling_pieces, compiling))
     assert not any(map(INTERNAL.fullmatch, graph.symbols)), graph.symbols
     started = time.perf_counter()
-    schedule, undo = with_undo(build_schedule(graph, tiled=True, by_rows=is_openblas()))
-    kernels = lowered(schedule)
-    runs = shared(kernels)
-    printed = {run.kernel.name: run.kernel for run in runs}
-    for kernel in printed.values():
-        cut_in_strips(kernel)
-    plans = {name: plan_kernel(kernel) for name, kernel in printed.items()}
+    with stretch("schedule", graph.name):
+        schedule, undo = with_undo(build_schedule(graph, tiled=True, by_rows=is_openblas()))
+        kernels = lowered(schedule)
+        runs = shared(kernels)
+        printed = {run.kernel.name: run.kernel for run in runs}
+        for kernel in printed.values():
+            cut_in_strips(kernel)
+        plans = {name: plan_kernel(kernel) for name, kernel in printed.items()}
     scheduled = time.perf_counter()
-    unit = print_unit(schedule, runs, plans, undo)
+    with stretch("print", graph.name):
+        unit = print_unit(schedule, runs, plans, undo)
     written = time.perf_counter()
     loaded = yield from loading(unit, [n.dtype for n in schedule.graph.outputs] + [n.dtype for n in graph.inputs])
     item = beside(loaded.call, ITEM) if given_out(schedule, undo) == 1 else None

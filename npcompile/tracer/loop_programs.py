@@ -11,6 +11,7 @@ from typing import Any
 from npcompile.backends.background import NotYet
 from npcompile.backends.entering import FastPath
 from npcompile.logs import log
+from npcompile.tensor_core.events import stretch
 from npcompile.tensor_core.source import Object
 from npcompile.tracer.argument_kinds import MOST_REFUSALS, are_usual
 from npcompile.tracer.bytecode.tracebacks import uncounted
@@ -38,7 +39,8 @@ def native_program(
             function.refusals.add(index, values)
 
     try:
-        program = written_loop(function, point, state, short_loops)
+        with stretch("write loop", function.code.co_qualname, point.location):
+            program = written_loop(function, point, state, short_loops)
     except NotNative as refused:
         refuse(refused, state, are_usual(state))
         return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from npcompile.tensor_core.events import stretch
 from npcompile.tensor_core.loop_ir.check_hoisting import hoist_checks
 from npcompile.tensor_core.loop_ir.clone import renumber
 from npcompile.tensor_core.loop_ir.forms import walk
@@ -110,7 +111,8 @@ def run_passes(
             continue
         ops = sum(1 for _ in walk(program.body))
         began = time.thread_time()
-        found = each.run(program)
+        with stretch("pass", each.name):
+            found = each.run(program)
         seconds = time.thread_time() - began
         report = found if isinstance(found, Report) else Report(found)
         log.append(Ran(each.name, report.fired, ops, seconds, tuple(report.said)))
