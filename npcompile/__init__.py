@@ -17,6 +17,8 @@ from npcompile.counting import counters
 from npcompile.devices import device
 from npcompile.explain import compile_times, explain
 from npcompile.explanation import Explanation
+from npcompile.exported import Exported, ExportError, load_exported
+from npcompile.exporting import export
 from npcompile.generalized import GeneralVectorized, guvectorize
 from npcompile.logs import set_logs, set_logs_from_environment
 from npcompile.packages import CompiledPackage, compile_package
@@ -67,6 +69,8 @@ __all__ = [
     "CheckFailed",
     "CompiledPackage",
     "Explanation",
+    "ExportError",
+    "Exported",
     "GeneralVectorized",
     "GraphBreakError",
     "Profile",
@@ -92,6 +96,7 @@ __all__ = [
     "empty_like",
     "enable_grad",
     "explain",
+    "export",
     "eye",
     "fori_loop",
     "from_dlpack",
@@ -109,6 +114,7 @@ __all__ = [
     "jvp",
     "linspace",
     "list_backends",
+    "load_exported",
     "no_grad",
     "ones",
     "ones_like",

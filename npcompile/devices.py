@@ -114,6 +114,13 @@ def loop_gradients() -> CompileGradient | None:
     return abilities_of(compile_host).compile_gradient if CURRENT.get() == HOST else None
 
 
+def host_programs() -> CompileGradient:
+    """What makes native functions of programs that abort: the host's, wherever functions run."""
+    found = abilities_of(compile_host).compile_gradient
+    assert found is not None
+    return found
+
+
 def callbacks() -> CompileCallback:
     """What makes functions of C: the host's."""
     found = abilities_of(compile_host).compile_callback

@@ -40,11 +40,11 @@ def release_memory() -> None:
         loader.release_memory()
 
 
-def compile_gradient(program: Program, arguments: Sequence[Taken], order: Sequence[int]) -> Native:
+def compile_gradient(program: Program, arguments: Sequence[Taken], order: Sequence[int], tells: bool = False) -> Native:
     """The native function of a gradient of loops: see `loop_ir.native.compile_native`. Raises Unsupported."""
     from npcompile.backends.cpu.loop_ir.native import compile_native
 
-    return compile_native(program, arguments, order)
+    return compile_native(program, arguments, order, tells)
 
 
 def compile_callback(program: Program, parameters: Sequence[Parameter], result: CType, outside: Sequence[object]) -> Callback:

@@ -34,12 +34,13 @@ class Native:
 
 class CompileGradient(Protocol):
     """The native function of a program of derivatives: it gives what that returns. The program's last params are arrays of zeros,
-    each as large as the argument that `made` has the number of.
+    each as large as the argument that `made` has the number of. `tells`: the function takes, last, the errors that NumPy is to
+    report (bits of FP_ERRORS), and gives where the program was left the point of the state that it left at, an int.
 
     Raises Unsupported: where an op has no text, with the user's line, and where there is no compiler.
     """
 
-    def __call__(self, program: Program, arguments: Sequence[Taken], made: Sequence[int], /) -> Native: ...
+    def __call__(self, program: Program, arguments: Sequence[Taken], made: Sequence[int], /, tells: bool = False) -> Native: ...
 
 
 @dataclass(frozen=True, slots=True)

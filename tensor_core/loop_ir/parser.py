@@ -254,6 +254,8 @@ class Parser:
                 return [Slot(self.integer(k), self.recipe(v)) for k, v in zip(keys, values) if k is not None]
             case "int" | "bool", ast.Constant(int(value)):
                 return value
+            case "str", ast.Name(name):  # of a routine
+                return name
         raise self.error(node, role)
 
     def literal(self, node: ast.expr) -> Literal:

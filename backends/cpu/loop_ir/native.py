@@ -1,7 +1,8 @@
 """A program that may abort, as a function that CPython calls directly: objects become words, and words objects, in C.
 
 `npc_run(*arguments)` gives what the program returns; False where arguments are not what the program is for, and True
-where the program was left: then what it had written is as it was before.
+where the program was left: then what it had written is as it was before. One that tells where it was left takes the errors that
+NumPy is to report after its arguments, and gives the point of the state that it left at in the place of True.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from npcompile.backends.loop_ir.exits import Leaf, Way, Ways, words_of
 from npcompile.backends.loop_ir.native import Native, Taken
 from npcompile.backends.loop_ir.statements import print_function
 from npcompile.backends.loop_ir.target import C_TYPES, Unsupported
-from npcompile.tensor_core.loop_ir.ops import Program
+from npcompile.tensor_core.loop_ir.ops import ALL_ERRORS, Program
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, TupleOf, Use
 from npcompile.tensor_core.loop_ir.types import DTYPES, MOST_ELEMENTS, Kind, Memref, Object, Scalar, kind_in_words
 
@@ -52,15 +53,15 @@ static int npc_are_apart(const npc_array* a, const npc_array* b) {
 """
 
 
-def compile_native(program: Program, arguments: Sequence[Taken], made: Sequence[int]) -> Native:
+def compile_native(program: Program, arguments: Sequence[Taken], made: Sequence[int], tells: bool = False) -> Native:
     """The function of a program that aborts: it gives what that returns. `made`: for each of the program's last params, an array
-    of zeros, the number of the argument that has its sizes.
+    of zeros, the number of the argument that has its sizes. `tells`: also where it was left.
 
     Raises Unsupported: where an op has no text, with the user's line, and where there is no compiler.
     """
     lines, ways = print_function(program, CPU)
     try:
-        source = definitions(program) + unit([*lines, *Entry(program, arguments, made, ways).lines()])
+        source = definitions(program) + unit([*lines, *Entry(program, arguments, made, ways, tells).lines()])
         loaded = load(source, [DTYPES[kind] for kind in DTYPE_OF])
     except (NoCompiler, CompilerError) as error:
         raise Unsupported(str(error), 0) from error
@@ -75,18 +76,27 @@ class Entry:
     arguments: Sequence[Taken]
     made: Sequence[int]
     ways: Ways
+    tells: bool = False
 
     def lines(self) -> Iterator[CText]:
         words = sum(words_of(self.program.types[param.value]) for param in self.program.params)
         yield c(HELPERS.replace("{", "{{").replace("}", "}}"))
         yield c("PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {{")
         yield c("  union npc_word in[{}], out[{}];", max(1, words), max(1, self.ways.words))
-        yield c("  if (nargs != {}) return rt->from_bool(0);", len(self.arguments))
+        count = len(self.arguments)
+        yield c("  if (nargs != {}) return rt->from_bool(0);", count + self.tells)
+        if self.tells:
+            yield c("  int64_t errors;")
+            yield c("  if (rt->take_int(args[{}], &errors)) return rt->from_bool(0);", count)
         yield from self.taken()
         yield from self.apart()
         yield from self.arrays()
         frame = c(
-            "{{ .errors = 15, .fuel = {}, .args = args, .nargs = nargs, .lets_others = {} }}", PATIENCE, int(not self.writes)
+            "{{ .errors = {}, .fuel = {}, .args = args, .nargs = {}, .lets_others = {} }}",
+            c("errors") if self.tells else ALL_ERRORS,
+            PATIENCE,
+            c("{}", count) if self.tells else c("nargs"),
+            int(not self.writes),
         )
         yield c("  struct npc_frame frame = {};", frame)
         yield c("  const npc_i64 way = failed ? -1 : npc_loop(&frame, in, out);")
@@ -101,7 +111,7 @@ class Entry:
         for k, each in enumerate(self.arguments):
             if each.is_written:
                 yield c("    if (saved_{}) npc_copy(array_{}, 0, array_{}->data, saved_{}, 1);", k, k, k, k)
-        yield c("    if (!failed && !rt->error()) result = rt->from_bool(1);")
+        yield c("    if (!failed && !rt->error()) result = {};", self.left())
         yield c("  }}")
         yield c("  npc_free(&frame);")
         for k, each in enumerate(self.arguments):
@@ -176,6 +186,13 @@ class Entry:
             yield from array_words(c("made"), kind.rank, word)
             yield c("  }}")
             word += words_of(kind)
+
+    def left(self) -> CText:
+        """An object for the way out."""
+        if not self.tells:
+            return c("rt->from_bool(1)")
+        points = joined(", ", (c("{}", -1 if way.point is None else way.point) for way in self.ways.found))
+        return c("rt->from_int64(((const int64_t[]){{{}}})[way])", points)
 
     def result(self, way: Way) -> Iterator[CText]:
         """Sets `result` to a new object, or 0 where there is no memory for one."""

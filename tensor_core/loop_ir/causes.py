@@ -1,0 +1,148 @@
+"""Why a program that aborts was left: a frame state for each cause, whose point is the cause's number.
+
+The front end gives such a program one state, which is enough where Python runs again. Elsewhere callers are told what went wrong.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from npcompile.tensor_core.loop_ir.forms import all_regions, results, walk
+from npcompile.tensor_core.loop_ir.ops import (
+    Check,
+    Constant,
+    FpCheck,
+    FrameState,
+    Let,
+    Op,
+    Place,
+    Program,
+    SideExit,
+    Size,
+)
+from npcompile.tensor_core.loop_ir.types import BOOL, F32, F64, FLOAT
+
+OUT_OF_RANGE = ("cosh", "exp", "exp2", "expm1", "sinh", "power")  # where the result of Python's is not finite
+OVERFLOWS = ("add_overflows", "subtract_overflows", "multiply_overflows", "left_shift_overflows")
+FLOATING_POINT = "FloatingPointError"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """`exception`: the name of Python's, where it is known; else empty. `text`: its message, or what went wrong."""
+
+    exception: str
+    text: str
+    at: Place
+
+
+def tell_apart(program: Program) -> list[Cause]:
+    """Give each cause of leaving a structured program a state of its own, in place. The points of the states are indices of the
+    result. The first one is what no program says: that a signal waits."""
+    (state,) = [op for op in program.body if isinstance(op, FrameState)]
+    made = {value: op for op in walk(program.body) for value in results(op)}
+    found = {Cause("", "a signal waits", state.at): state.name}
+    for region in all_regions(program.body):
+        region[:] = [each for op in region for each in told(program, op, made, found)]
+    others = list(found.items())[1:]
+    after = program.body.index(state) + 1
+    program.body[after:after] = [FrameState(name, k + 1, [], [], cause.at) for k, (cause, name) in enumerate(others)]
+    return list(found)
+
+
+def told(program: Program, op: Op, made: dict[int, Op], found: dict[Cause, int]) -> Iterator[Op]:
+    """The op with a state for its cause, after Checks of what would be other causes."""
+    match op:
+        case Check(condition, at=at) if isinstance(asked := made.get(condition), Let):
+            if asked.op == "is_finite" and isinstance(computed := made.get(asked.args[0]), Let):
+                for value in computed.args:
+                    if program.types[value] in (FLOAT, F64, F32):
+                        cause = Cause("", f"an argument of {computed.op} is infinite or no number", at)
+                        yield from checked(program, "is_finite", [value], at, state_of(program, cause, found))
+            if asked.op == "greater" and is_zero(made.get(asked.args[1]), made) and not isinstance(made.get(asked.args[0]), Size):
+                cause = Cause("ZeroDivisionError", "division by zero", at)
+                yield from checked(program, "not_equal", asked.args, at, state_of(program, cause, found))
+    if isinstance(op, Check | SideExit | FpCheck):
+        op.state = state_of(program, cause_of(op, made), found)
+    yield op
+
+
+def checked(program: Program, row: str, args: list[int], at: Place, state: int) -> Iterator[Op]:
+    condition = program.new(BOOL)
+    yield Let(condition, row, [*args], at)
+    yield Check(condition, state, at)
+
+
+def state_of(program: Program, cause: Cause, found: dict[Cause, int]) -> int:
+    if cause not in found:
+        found[cause] = program.new_state()
+    return found[cause]
+
+
+def cause_of(op: Check | SideExit | FpCheck, made: dict[int, Op]) -> Cause:
+    match op:
+        case SideExit():
+            return Cause(*raised_at(op.at), op.at)
+        case FpCheck():
+            return Cause(FLOATING_POINT, "a floating-point error", op.at)
+    return Cause(*why_false(made.get(op.condition), made), op.at)
+
+
+def why_false(op: Op | None, made: dict[int, Op]) -> tuple[str, str]:
+    """The exception and the text of a condition that does not hold."""
+    if not isinstance(op, Let):
+        return "", "the program was compiled for other values"
+    args = [made.get(value) for value in op.args]
+    are_sizes = [isinstance(arg, Size) for arg in args]
+    match op.op:
+        case "is_index":
+            return "IndexError", "an index is out of bounds"
+        case "logical_not" if isinstance(args[0], Let) and args[0].op in OVERFLOWS:
+            return "", "an integer is out of the range of its word"
+        case "is_finite" if isinstance(args[0], Let):
+            return ("OverflowError", "math range error") if args[0].op in OUT_OF_RANGE else ("ValueError", "math domain error")
+        case "not_equal" if are_sizes[0] and is_zero(args[1], made):
+            return "ValueError", "an array has no elements"
+        case "not_equal" if is_zero(args[1], made):
+            return "ZeroDivisionError", "division by zero"
+        case "greater" if is_zero(args[1], made) and not are_sizes[0]:
+            return "", "the divisor of integers is negative"
+        case "equal" if all(are_sizes):
+            return "ValueError", "the shapes of arrays do not fit each other"
+    return "", "the program was compiled for other values"
+
+
+def is_zero(op: Op | None, made: dict[int, Op]) -> bool:
+    """Is it the constant 0, of any kind?"""
+    if isinstance(op, Let) and op.op.startswith("to_"):
+        return is_zero(made.get(op.args[0]), made)
+    return isinstance(op, Constant) and op.value == 0
+
+
+def raised_at(at: Place) -> tuple[str, str]:
+    """What the statement on a user's line raises: Python's exception, where the line says it, and its text."""
+    line = linecache.getline(at.file, at.line).strip()
+    try:
+        (statement,) = ast.parse(line).body
+    except (SyntaxError, ValueError):  # a line that is no statement of its own, or none
+        return "", "an exception is raised"
+    match statement:
+        case ast.Raise(ast.Call(ast.Name(name), [ast.Constant(str(text))], [])) if is_exception(name):
+            return name, text
+        case ast.Raise(ast.Call(ast.Name(name), [], []) | ast.Name(name)) if is_exception(name):
+            return name, ""
+        case ast.Assert(_, ast.Constant(str(text))):
+            return "AssertionError", text
+        case ast.Assert(_, None):
+            return "AssertionError", ""
+    return "", "an exception is raised"
+
+
+def is_exception(name: str) -> bool:
+    """Is it the name of an exception that Python has?"""
+    found = getattr(builtins, name, None)
+    return isinstance(found, type) and issubclass(found, Exception)

@@ -1,0 +1,1 @@
+"""Programs that leave Python: exported, saved, as C, as wheels."""
