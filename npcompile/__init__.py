@@ -21,6 +21,7 @@ from npcompile.exported import Exported, ExportError, load_exported
 from npcompile.exporting import export
 from npcompile.generalized import GeneralVectorized, guvectorize
 from npcompile.logs import set_logs, set_logs_from_environment
+from npcompile.marks import mark_dynamic, mark_static
 from npcompile.packages import CompiledPackage, compile_package
 from npcompile.profiling import Profile, profile
 from npcompile.settings import config
@@ -115,6 +116,8 @@ __all__ = [
     "linspace",
     "list_backends",
     "load_exported",
+    "mark_dynamic",
+    "mark_static",
     "no_grad",
     "ones",
     "ones_like",

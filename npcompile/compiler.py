@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -22,6 +22,7 @@ from npcompile.tracer.faults import text_of_fault, warn_of_fault
 from npcompile.tracer.function import ALIVE, CompiledFunction
 from npcompile.tracer.python import allowed
 from npcompile.tracer.resume import is_user_function
+from npcompile.tracer.static_arguments import named
 from npcompile.tracer.values import Transform
 from npcompile.tracer.variant import GraphBreakError, Options
 
@@ -58,6 +59,8 @@ def compile(
     dynamic: bool | None = None,
     mode: str = "default",
     accuracy: str | None = None,
+    static_argnames: str | Iterable[str] = (),
+    static_argnums: int | Iterable[int] = (),
 ) -> Callable[P, R]: ...
 
 
@@ -69,6 +72,8 @@ def compile(
     dynamic: bool | None = None,
     mode: str = "default",
     accuracy: str | None = None,
+    static_argnames: str | Iterable[str] = (),
+    static_argnums: int | Iterable[int] = (),
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
@@ -81,6 +86,8 @@ def compile(
     dynamic: bool | None = None,
     mode: str = "default",
     accuracy: str | None = None,
+    static_argnames: str | Iterable[str] = (),
+    static_argnums: int | Iterable[int] = (),
 ) -> Any:
     """A function that does what `function` does, with its NumPy work captured, fused and run in parallel.
 
@@ -122,13 +129,18 @@ def compile(
         (docs/accuracy.md). "fast" allows generated Triton the hardware's division, roots and exponentials of float32 and
         float16, subnormal numbers taken for zero, and products and sums rounded at once. What that costs is in
         docs/architecture/devices.md. It changes nothing on the CPU. None: what `config.accuracy` says.
+    static_argnames, static_argnums
+        Parameters, by name or by number (`self` is 0, -1 the last), whose values are constants of the program. There is one
+        program for each value that they are called with, up to `config.recompile_limit`. Numbers in tuples and in attributes of
+        hashable objects are constants too. Calls raise TypeError where such an argument cannot be hashed. Loops that run as one
+        compiled program take their numbers as arguments in any case.
 
     Raises
     ------
     TypeError
-        `function` is a class, or nothing that can be called.
+        `function` is a class, or nothing that can be called; `static_argnames` are no strings, or `static_argnums` no integers.
     ValueError
-        Unknown backend, mode or accuracy, or one that the backend does not have.
+        Unknown backend, mode or accuracy, or one that the backend does not have; a static parameter that `function` lacks.
 
     Examples
     --------
@@ -140,6 +152,8 @@ def compile(
     np.float64(8.0)
     """
     options = options_of(backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, accuracy=accuracy)
+    if static := (*given_as("static_argnames", static_argnames, str), *given_as("static_argnums", static_argnums, int)):
+        options = replace(options, static=static)
     return functools.partial(compiled_with, options) if function is None else compiled_with(options, function)
 
 
@@ -158,6 +172,15 @@ def options_of(
     return Options(placed(found), fullgraph, dynamic, mode, accuracy, not (abilities.is_own and isinstance(backend, str)))
 
 
+def given_as(what: str, given: Any, kind: type) -> tuple[Any, ...]:
+    """One name or number, or several. TypeError for anything else."""
+    found = given if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    found = tuple(found)
+    if not all(isinstance(each, kind) and not isinstance(each, bool) for each in found):
+        raise TypeError(f"{what} is {kind.__name__} or several of them, not {given!r}")
+    return found
+
+
 def compiled_with(options: Options, function: Any) -> Any:
     """What `compile` makes of a callable of any kind."""
     function = wrapped_behind(function) or function
@@ -174,6 +197,8 @@ def compiled_with(options: Options, function: Any) -> Any:
         raise TypeError(f"npcompile.compile takes a function, not {type(function).__qualname__}: {function!r}")
     if hasattr(function, "__npcompile_disabled__"):
         return function
+    if options.static:
+        options = replace(options, static=named(options.static, function.__code__, function.__qualname__))
     return make_entry(function, options)
 
 
@@ -225,7 +250,7 @@ def new_entry(function: types.FunctionType, options: Options, is_switched: bool 
     if disabled == "itself" or not is_capturable(function.__code__):
         if options.when_hot:  # of a package, whose functions are compiled where they are kept
             return function
-        entry = calling_compiled(function, Callees(replace(options, fullgraph=False)))
+        entry = calling_compiled(function, Callees(replace(options.of_callees, fullgraph=False)))
         if entry is not function:
             entry.__npcompile_original__ = function  # type: ignore[attr-defined]
         return entry

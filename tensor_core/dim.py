@@ -61,6 +61,7 @@ class ShapeEnv:
     changing: set[str] = field(default_factory=set)  # those of them that are not to be fixed again
     names: dict[Source, Bound] = field(default_factory=dict)  # of long expressions of Python numbers
     unknown: set[str] = field(default_factory=set)  # names of random values: they are not there when guards are checked
+    kept: dict[str, Callable[[], Exception]] = field(default_factory=dict)  # those that may not be fixed -> what to raise then
     measured: set[str] = field(default_factory=set)  # symbols of sizes that data decides: known when the graph runs
     shown: set[str] = field(default_factory=set)  # those of them that the program's own code has seen, and may have decided by
 
@@ -86,6 +87,14 @@ class ShapeEnv:
         """That the relation, one of `== != < >=`, holds."""
         self.assume(compared(source_of_size(a), relation, source_of_size(b)))
 
+    def require_other_sizes(self, left: Source, right: Source) -> None:
+        """That these are equal is assumed: raise what is to be raised where that leaves one value of a symbol that is kept."""
+        names = {*left.names(), *right.names()}
+        if len(names) != 1 or (error := self.kept.get(names.pop())) is None:
+            return
+        if not any(isinstance(each, (Compared, Called)) for side in (left, right) for each in side.walk()):  # remainders, minima
+            raise error()
+
     def learn(self, size: Size) -> None:
         """The size is at least 0, as a guard says."""
         if isinstance(size, Dim) and len(unknown := [term for term in size.terms if term[0]]) == 1:
@@ -100,8 +109,9 @@ class ShapeEnv:
     def unguarded(self) -> Iterator[None]:
         """What is asked meanwhile becomes no guard: for questions on which no result depends."""
         guards, lower, measured, self.measured = dict(self.guards), dict(self.lower), self.measured, set()
+        kept, self.kept = self.kept, {}
         yield
-        self.guards, self.lower, self.measured = guards, lower, measured
+        self.guards, self.lower, self.measured, self.kept = guards, lower, measured, kept
         self.bounds.clear()
 
     def show(self, size: Dim) -> None:
@@ -446,6 +456,8 @@ def ask(a: Size, relation: str, b: Size) -> bool:
     env = env_of(a, b)
     assert env is not None
     answer = env.answer(a, relation, b)
+    if env.kept and answer and relation == "==":
+        env.require_other_sizes(source_of_size(a), source_of_size(b))
     opposite = {"==": "!=", "<": ">="}[relation]
     env.assume_sizes(a, relation if answer else opposite, b)
     difference = a - b

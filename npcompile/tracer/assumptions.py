@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.marks import LEAST, marks_of
 from npcompile.settings import config
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.guards import (
+    All,
     Axis,
     Binds,
     Either,
@@ -23,18 +25,27 @@ from npcompile.tensor_core.guards import (
     Keys,
     KeyTypes,
     Layout,
+    OfType,
     Truth,
     compared,
 )
 from npcompile.tensor_core.meta import Decline, contiguous_strides
-from npcompile.tensor_core.source import Bound, Literal, Object, Source
+from npcompile.tensor_core.source import Bound, Compared, Formula, Literal, Object, Source, builtin
 from npcompile.tracer.bytecode.decode import decode
+from npcompile.tracer.constant_kinds import LONGEST_INTEGER
 from npcompile.tracer.entry import compiled_function
 from npcompile.tracer.restarts import Decisions
 from npcompile.tracer.values import Comparison, Constant, Lazy, Opaque, OutsideMapping, SetValue
+from npcompile.tracer.variant import ConstantSize
 
 Seen = dict[tuple[str, Source], list[tuple]]
 MOST_FORMS = 3  # integers (an axis), lengths, keys, functions from outside that programs are made for; for others they end there
+
+# Numbers, and a text that is the same for equal ones alone: 0.0 equals -0.0, and NaN does not equal itself.
+EXACT: dict[type, tuple[str, Callable[[Any], Any]]] = {
+    float: ("{}.hex()", float.hex),
+    complex: ("({0}.real.hex(), {0}.imag.hex())", lambda x: (x.real.hex(), x.imag.hex())),
+}
 
 
 def most_values() -> int:
@@ -74,6 +85,7 @@ class Assumptions:
     known_object: Callable[[Any], Object]  # an object that is the same in every call, by its name in the generated program
     may_break: bool = True  # not where the user asks for one graph
     is_asked: bool = True  # has the user named the function, and not only its package?
+    static: frozenset[Source] = frozenset()  # of arguments that are constants, with all that is in them
     attributes: dict[Source, Guard] = field(default_factory=dict)  # those that were read -> that they are there
     texts: set[Source] = field(default_factory=set)  # sources of strings that are inputs here, and may be constants
     symbols: dict[str, Source] = field(default_factory=dict)  # name of a symbolic integer -> its source
@@ -125,7 +137,10 @@ class Assumptions:
 
     def ask(self, comparison: Comparison) -> Constant:
         """Its answer in this call, which becomes a guard."""
-        self.guard(Truth(comparison.source, comparison.hint))
+        asked = comparison.source
+        if isinstance(asked, Compared) and asked.symbol == ("==" if comparison.hint else "!="):
+            self.builder.env.require_other_sizes(asked.left, asked.right)
+        self.guard(Truth(asked, comparison.hint))
         return Constant(comparison.hint)
 
     def guard_apart(self, one: Any, other: Any) -> None:
@@ -150,6 +165,20 @@ class Assumptions:
                 raise Decline("the order of a set from outside that was changed")
             self.guard(Keys(value.source, self.object_of([*value.items])))
 
+    def static_number(self, source: Source, x: Any) -> Constant | None:
+        """A number that is a constant argument, or part of one, as a constant of the program. None for anything else."""
+        kind = type(x)
+        is_short = kind is int and x.bit_length() < LONGEST_INTEGER
+        if not (is_short or kind in EXACT) or not self.is_static(source):
+            return None
+        if is_short:
+            same = Equals(source, Literal(x))
+        else:
+            text, exact = EXACT[kind]
+            same = Equals(Formula(text, source), Literal(exact(x)))
+        self.guard(All((OfType(source, builtin(kind)), same)))
+        return Constant(x, source)
+
     # --- integers and sizes
 
     def is_new(self, what: str, source: Source, value: Any, known: int = MOST_FORMS) -> bool:
@@ -157,12 +186,18 @@ class Assumptions:
         earlier = self.seen.setdefault((what, source), [])
         if (value,) not in earlier and len(earlier) <= known:
             earlier.append((value,))
-        return (value,) not in earlier[:known] and self.may_break
+        return (value,) not in earlier[:known] and self.may_break and not self.is_static(source)
+
+    def is_static(self, source: Source) -> bool:
+        """Is it an argument, or a part of one, that is a constant of the program?"""
+        return bool(self.static) and not self.static.isdisjoint(source.walk())
 
     def is_input(self, source: Source, text: str) -> bool:
         """Is a string read when the program is called? The first one that is met is a constant, and so are a few others where
         something was not captured that may need one.
         """
+        if self.is_static(source):
+            return False
         is_new, (first, *_) = self.is_new("values of", source, text, most_values()), self.seen["values of", source]
         if first == (text,):
             return False
@@ -215,6 +250,8 @@ class Assumptions:
         changed = [any(s[0][a] != x.shape[a] for s in earlier) for a in range(x.ndim)]
         if self.dynamic is not None:
             changed = [self.dynamic] * x.ndim
+        marks = marks_of(x)
+        changed = [marks[a].is_dynamic if a in marks else each for a, each in enumerate(changed)]
         is_canonical = x.strides == contiguous_strides(x.shape, x.itemsize)
         moved = [self.dynamic is not False and any(s[1][a] != x.strides[a] for s in earlier) for a in range(x.ndim)]
         if not any(n > 1 and c for n, c in zip(x.shape, changed)) and (is_canonical or not any(moved)):
@@ -229,8 +266,11 @@ class Assumptions:
                 name = self.bind(source.attribute("shape").item(axis), n)
                 self.builder.env.changed.add(name)  # no program is made for one more value of it
                 self.builder.env.changing.add(name)
-                self.guard(compared(Bound(name), ">=", Literal(2)))
-                shape.append(self.builder.env.symbol(name, n, at_least=2))
+                least = marks[axis].least if axis in marks else LEAST
+                self.guard(compared(Bound(name), ">=", Literal(least)))
+                shape.append(self.builder.env.symbol(name, n, at_least=least))
+                if axis in marks:
+                    self.keep(name, marks[axis].most)
             else:
                 self.guard(Axis(source, "shape", axis, n))
                 shape.append(n)
@@ -246,3 +286,13 @@ class Assumptions:
                 self.guard(Axis(source, "strides", axis, stride))
                 strides.append(stride)
         return tuple(shape), tuple(strides)
+
+    def keep(self, name: str, most: int | None) -> None:
+        """The user has said that this size is no constant, and how large it is."""
+        env = self.builder.env
+        if most is not None:
+            self.guard(compared(Bound(name), "<=", Literal(most)))
+        env.kept[name] = lambda: ConstantSize(
+            f"{self.symbols[name]} is marked with npc.mark_dynamic, and would be the constant {env.hints[name]} at "
+            f"{self.builder.location}. Mark there what it is compared with as well, or take the mark away."
+        )

@@ -391,6 +391,16 @@ def plain_function(function: Any) -> Any:
     return function if hasattr(function, "__npcompile__") else getattr(function, "__npcompile_original__", function)
 
 
+def copied(function: types.FunctionType) -> types.FunctionType:
+    """Another function of the same parts, which stay when the first is given others."""
+    made = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__ = function.__qualname__
+    return made
+
+
 def wrapped_behind(function: Any) -> Any:
     """What a function that `wrap_numpy` made runs, None for others: those made by functools.wraps have its attributes."""
     wrapped = getattr(function, "__npcompile_wrapped__", None)

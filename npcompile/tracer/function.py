@@ -35,7 +35,7 @@ from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import make_segment
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, uncounted
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.entry import Current, as_found, compiled_function, handing_on, make_entry, plain_function
+from npcompile.tracer.entry import Current, as_found, compiled_function, copied, handing_on, make_entry, plain_function
 from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
 from npcompile.tracer.fresh_classes import are_compared, compared_text
 from npcompile.tracer.host_fallback import Place, Touched, natively
@@ -44,6 +44,7 @@ from npcompile.tracer.profitability import Trial, is_too_long
 from npcompile.tracer.recursion import is_deep
 from npcompile.tracer.restarts import Arms, BegunIterator, Break, Decisions, Restart
 from npcompile.tracer.resume import is_user_function
+from npcompile.tracer.static_arguments import require_hashable, static_sources
 from npcompile.tracer.values import LookedAt
 from npcompile.tracer.variant import GraphBreakError, Options, Variant
 from npcompile.tracer.variant_source import parameter_name
@@ -205,7 +206,7 @@ class CompiledFunction:
     def is_measured(self) -> bool:
         """May calls run as they are, to find out what pays? Not where the user has asked for what plain Python does not do."""
         options = self.options
-        is_free = not options.fullgraph and not options.has_own_backend and self.is_switched and not self.is_frozen
+        is_free = not (options.fullgraph or options.has_own_backend or options.static) and self.is_switched and not self.is_frozen
         is_asked = config.tiers == "measured" and config.fallback_random and not config.check
         return is_asked and is_free and runs_on_host_alone(options.backend)
 
@@ -293,7 +294,7 @@ class CompiledFunction:
         key = user, *(id(getattr(user, name)) for name in ("__code__", "__defaults__", "__kwdefaults__"))
         if key not in self.callees:
             assert self.compile_callee is not None
-            compiled = self.callees[key] = self.compile_callee(user, self.options)
+            compiled = self.callees[key] = self.compile_callee(user, self.options.of_callees)
             made = compiled_function(compiled)
             if made is not None:  # a function that calls itself, or its caller, is compiled once
                 made.callees = self.callees
@@ -437,6 +438,7 @@ class CompiledFunction:
     def capture(self, point: Point, state: tuple[Any, ...]) -> Variant:
         """Compile a variant of `point` for the values in `state`."""
         began = time.perf_counter()
+        require_hashable(self, point, state)
         if point.place is None:
             begin(self.options.backend)
         if (native := loop_variants.before_graphs(self, point, state)) is not None:
@@ -446,7 +448,7 @@ class CompiledFunction:
             builder = Builder(is_bitwise=self.accuracy == "bitwise")
             capture = Capture(builder, decisions, point.seen, point.fixed, self.options.dynamic, self.object_of)
             capture.place, capture.may_break = point.place, not self.options.fullgraph
-            capture.is_asked, capture.arms = self.is_asked, self.arms
+            capture.is_asked, capture.arms, capture.static = self.is_asked, self.arms, static_sources(self, point)
             capture.namespace, capture.arguments = self.namespace, dict(zip(point.parameters, state))
             capture.is_native, capture.may_ask_levels = partial(loop_variants.is_over_elements, self), not point.asks_levels
             capture.calls_itself = not point.is_start and any(p.asks_levels for p in self.points.values() if p.is_start)
@@ -482,16 +484,6 @@ class CompiledFunction:
     def may_be_native(self, index: int, values: Iterable[Any]) -> bool:
         """Is the instruction the header of a loop that may run as one native program, with values of these kinds?"""
         return index in self.facts.loop_headers and self.are_native_asked and not self.refusals.are_enough(index, values)
-
-
-def copied(function: types.FunctionType) -> types.FunctionType:
-    """Another function of the same parts, which stay when the first is given others."""
-    made = types.FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    made.__kwdefaults__ = function.__kwdefaults__
-    made.__qualname__ = function.__qualname__
-    return made
 
 
 def drop_sources(filenames: list[str]) -> None:

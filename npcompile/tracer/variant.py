@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from npcompile.backends.entering import FastPath
 from npcompile.backends.registry import Backend, CompiledGraph
@@ -26,6 +26,12 @@ class Options:
     has_own_backend: bool = False  # the user's, whose errors are the user's
     when_hot: bool = False  # is something compiled only after it has run as it is for about as long as compiling takes?
     falls_back: bool = False  # with `fullgraph`: the caller has something else that takes the place of a graph
+    static: tuple[str | int, ...] = ()  # parameters whose values are constants: names, and numbers until the function is known
+
+    @property
+    def of_callees(self) -> Options:
+        """The same for functions that it calls, whose parameters are others."""
+        return replace(self, static=()) if self.static else self
 
 
 class GraphBreakError(RuntimeError):
@@ -34,6 +40,10 @@ class GraphBreakError(RuntimeError):
     def __init__(self, message: str, why: Break | None = None) -> None:
         super().__init__(message)
         self.why = why  # None where that is a mistake of this package
+
+
+class ConstantSize(GraphBreakError):
+    """A program would be for one size alone of those that the user says change."""
 
 
 class WrongTypeError(GraphBreakError, TypeError):

@@ -166,6 +166,8 @@ class Wrapping(Assumptions):
         meet_class(self, Call(builtin(type), source), kind)
         if issubclass(kind, type):
             meet_class(self, source, x)
+        if self.static and (constant := self.static_number(source, x)) is not None:
+            return constant
         if kind is np.ndarray or array_kind(kind) is not None:
             return self._wrap_array(source, x)
         if kind is Tensor:
