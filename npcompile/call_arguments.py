@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import index
 from types import FunctionType
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -33,3 +35,15 @@ def copied(tree: Any) -> Any:
     return treedef.unflatten(
         [np.copy(x, "K") if isinstance(x, np.ndarray) else x.clone() if isinstance(x, Tensor) else x for x in leaves]
     )
+
+
+def positions(argnums: int | Sequence[int]) -> int | tuple[int, ...]:
+    """Raises TypeError where they are no integers, ValueError where one is there twice."""
+    if isinstance(argnums, str) or not isinstance(argnums, Sequence | SupportsIndex):
+        raise TypeError(f"argnums is an integer or a sequence of integers, not {argnums!r}")
+    if not isinstance(argnums, Sequence):
+        return index(argnums)
+    numbers = tuple(map(index, argnums))
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"argnums={numbers} has a position twice")
+    return numbers

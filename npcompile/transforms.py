@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, SupportsIndex, TypeVar
 
 from npcompile import trees
 from npcompile.backends.registry import FloatingPointSignal
-from npcompile.call_arguments import all_arguments, copied, signature
+from npcompile.call_arguments import all_arguments, copied, positions, signature
 from npcompile.compiler import caller, captured, compiled_function, original
 from npcompile.devices import loop_gradients
 from npcompile.eager_transforms import DERIVATIVES, EAGER, NotPossible, examples, is_nested
@@ -490,15 +490,3 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
 @transforms("checkpoint")
 def _checkpointed(function: Callable[..., Any]) -> Callable[..., Any]:
     return TransformedFunction("checkpoint", function, {})
-
-
-def positions(argnums: int | Sequence[int]) -> int | tuple[int, ...]:
-    """Raises TypeError where they are no integers, ValueError where one is there twice."""
-    if isinstance(argnums, str) or not isinstance(argnums, Sequence | SupportsIndex):
-        raise TypeError(f"argnums is an integer or a sequence of integers, not {argnums!r}")
-    if not isinstance(argnums, Sequence):
-        return index(argnums)
-    numbers = tuple(map(index, argnums))
-    if len(set(numbers)) < len(numbers):
-        raise ValueError(f"argnums={numbers} has a position twice")
-    return numbers

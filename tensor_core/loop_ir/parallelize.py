@@ -98,8 +98,9 @@ class Parallelizing:
         return regions(op)
 
     def loop(self, op: For, known: set[int]) -> Region | None:
-        if not any(isinstance(each, Store) for each in walk(op.body)):
-            return None
+        inside = walk(op.body)
+        if not any(isinstance(each, Store) for each in inside) or any(isinstance(each, Speculate) for each in inside):
+            return None  # of what is undone as a whole another pass has said what it does
         try:
             parallel = self.analyzed(op)
         except Declined as error:
