@@ -14,6 +14,7 @@ from npcompile.checking import CheckFailed
 from npcompile.compiler import allow_in_graph, compile, disable, disallow_in_graph, graph_break, reset, run_only
 from npcompile.control import cond, fori_loop, scan, while_loop
 from npcompile.counting import counters
+from npcompile.debug_folders import FOLDERS
 from npcompile.devices import device
 from npcompile.explain import compile_times, explain
 from npcompile.explanation import Explanation
@@ -151,3 +152,4 @@ __all__ = [
 own.register()
 read_setting(OWN_SETTING)  # a wrong number of threads is an error here, not in the first call of a compiled function
 set_logs_from_environment()
+FOLDERS.update()  # as the environment says

@@ -176,7 +176,7 @@ class LoopGradients:
                 return None  # memory is shared, or another thread was here
             try:
                 at = Location(function.__code__.co_filename, function.__code__.co_firstlineno)
-                with stretch("capture", function.__qualname__, at):
+                with stretch("capture", function.__qualname__, at, function.__code__):
                     made = self.made(function, args, leaves, key)
             except (Unsupported, NoDerivative, target.Unsupported) as error:
                 self.decline(function, key, str(error))

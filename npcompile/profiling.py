@@ -22,7 +22,7 @@ NATIVE_NAMES = ("npc_item", "npc_run")  # what generated programs call of librar
 NAMES_OF_CODE = ("co_filename", "co_qualname", "co_firstlineno")  # a part of a function has them from the function
 ASIDE = "call as it is"  # of a function that has stepped aside
 TRANSFORMED = TransformedFunction.__call__.__code__  # one for all functions that are transformed
-OMITTED = ("source",)  # of what is told about an event: the trace does not need it
+OMITTED = ("loop IR", "program", "unit")  # what is told for those who want the texts
 
 
 class OfThread:
@@ -97,7 +97,8 @@ class Profile:
             sys.setprofile(self.look)
 
     def meet(self, event: Event) -> None:
-        self.events.append(event)
+        if event.name not in OMITTED:
+            self.events.append(event)
 
     # --- calls
 
@@ -167,8 +168,7 @@ class Profile:
         for number, thread in self.threads.items():
             yield about | {"name": "thread_name", "tid": number, "args": {"name": thread.name}}
         for k, event in enumerate(sorted(self.events, key=lambda each: (each.began, -each.ended))):
-            args = {name: text for name, text in event.about.items() if name not in OMITTED}
-            args |= {"line": event.at} if event.at else {}
+            args = {**event.about} | ({"line": event.at} if event.at else {})
             line: dict[str, Any] = {
                 "name": f"{event.name} {event.what}".rstrip(),
                 "cat": event.name,

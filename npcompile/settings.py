@@ -109,6 +109,11 @@ class Config:
     functions with a graph break, as Python code between graphs may write files, those on a device, and results that cannot be
     pickled."""
 
+    debug_dir: str | os.PathLike[str] | None = field(default_factory=lambda: os.environ.get("NPCOMPILE_DEBUG_DIR") or None)
+    """A folder for what is made of each function from now on, for those who look for a mistake or want to report one: graphs,
+    guards in words, programs of loops, the C code, the compiler's command and messages, what `explain` tells. None: nothing is
+    written. NPCOMPILE_DEBUG_DIR sets it from outside (docs/debugging.md)."""
+
     def __setattr__(self, name: str, value: Any) -> None:
         names = [f.name for f in fields(self)]
         if name not in names:
@@ -127,6 +132,8 @@ class Config:
             raise ValueError(f"unknown accuracy {value!r}: choose one of {', '.join(ACCURACIES)}")
         if name == "progress" and not isinstance(value, bool | None):
             raise ValueError(f"progress is True, False or None, not {value!r}")
+        if name == "debug_dir" and not (value is None or value and isinstance(value, str | os.PathLike)):
+            raise ValueError(f"debug_dir is the path of a folder, or None, not {value!r}")
         if name in BOOLEANS and not isinstance(value, bool):
             raise ValueError(f"{name} is True or False, not {value!r}")
         if name == "check" and not (isinstance(value, (int, float)) and 0 <= value <= 1):

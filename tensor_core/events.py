@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import get_ident
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.user_warnings import PACKAGE
@@ -47,6 +47,7 @@ class Event:
     thread: int = field(default_factory=get_ident)
     is_beside: bool = False  # is it a process beside the thread, which does something else meanwhile?
     about: Mapping[str, str] = field(default_factory=dict)
+    subject: Any = None  # what it is about itself, for those who know it by the event's name
 
 
 class Watcher(Protocol):
@@ -61,12 +62,12 @@ WATCHERS: list[Watcher] = []
 
 
 @contextmanager
-def stretch(name: str, what: str = "", at: Location | None = None) -> Iterator[None]:
+def stretch(name: str, what: str = "", at: Location | None = None, subject: Any = None) -> Iterator[None]:
     """Tell those who watch how long the block takes."""
     if not WATCHERS:
         yield
         return
-    watchers, event = [*WATCHERS], Event(name, what, text_of(at))
+    watchers, event = [*WATCHERS], Event(name, what, text_of(at), subject=subject)
     for each in watchers:
         each.begin(event)
     try:
@@ -77,10 +78,10 @@ def stretch(name: str, what: str = "", at: Location | None = None) -> Iterator[N
             each.end(event)
 
 
-def moment(name: str, what: str = "", at: Location | None = None) -> None:
+def moment(name: str, what: str = "", at: Location | None = None, subject: Any = None) -> None:
     """Tell those who watch that something has happened."""
     if WATCHERS:
-        event = Event(name, what, text_of(at))
+        event = Event(name, what, text_of(at), subject=subject)
         tell(event, event.began)
 
 

@@ -98,6 +98,10 @@ class Compiler:
         large = LARGE_FLAGS if len(source) > LARGE_UNIT and "-fno-tree-pre" in self.flags else ()
         return (*self.flags, *large, *(() if self.calls_vector_forms else NO_BUILTINS))
 
+    def command_for(self, source: str, output: str) -> list[str]:
+        """What makes the library of one unit, which it reads."""
+        return [*self.command, *self.flags_for(source), "-o", output, "-", *self.libraries]
+
     def begin(self, source: str, cache: Cache, is_beside: bool = False, key: str | None = None) -> Making:
         """Begin to make a shared library of one C translation unit, maybe beside the program. Raises CompilerError.
 
@@ -118,7 +122,7 @@ class Making:
                 raise BlockingIOError(key)
             folder = held.enter_context(cache.scratch_directory())
             self.output = folder / "unit.so"
-            command = [*compiler.command, *compiler.flags_for(source), "-o", str(self.output), "-", *compiler.libraries]
+            command = compiler.command_for(source, str(self.output))
             kept = {"ZIG_LOCAL_CACHE_DIR": str(folder)}  # else zig keeps what it makes of each unit in its own cache, for ever
             self.child = held.enter_context(Child(command, source, is_beside, kept, is_ahead=key is not None))
             self.held = held.pop_all()

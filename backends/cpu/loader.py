@@ -36,7 +36,7 @@ from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTi
 from npcompile.backends.overlap import OVERLAP
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorStates, FloatingPointSignal
 from npcompile.backends.together import Steps, finished
-from npcompile.tensor_core.events import COUNTS, stretch
+from npcompile.tensor_core.events import COUNTS, moment, stretch
 
 __all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader", "release_memory"]
 
@@ -113,6 +113,7 @@ class Loader:
                     self.offer(tag, part)
                 function = self.function(unit, dtypes)
             UNITS[function].seconds = UNITS[function].seconds or time.perf_counter() - began
+        moment("unit", subject=(text, " ".join(self.compiler.command_for(text, "unit.so"))))
         of = UNITS[function]
         return Loaded(function, of.seconds, of.library.path, of.library.was_cached)
 

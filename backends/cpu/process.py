@@ -107,8 +107,8 @@ class Child:
         """It has made a library of this, or failed to."""
         ended = self.ended or perf_counter()  # where it was stopped
         COUNTS["c_compiler_seconds"] += ended - self.began
-        about = {"command": shlex.join(self.command), "messages": self.messages, "source": source}
-        tell(Event("C compiler", began=self.began, is_beside=True, about=about), ended)
+        about = {"command": shlex.join(self.command), "messages": self.messages}
+        tell(Event("C compiler", began=self.began, is_beside=True, about=about, subject=source), ended)
 
     def __enter__(self) -> Child:
         return self

@@ -16,6 +16,7 @@ from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.memory_statements import MemoryStatements
 from npcompile.backends.loop_ir.pins import Needed, needed_results
 from npcompile.backends.loop_ir.target import Ability, Target, Unsupported, assignment, vector_helpers
+from npcompile.tensor_core.events import moment
 from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, inner, results, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     FP_ERRORS,
@@ -83,6 +84,7 @@ MOST_UNROLLED = 32
 
 def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]:
     """The lines of a unit for a program, and its ways out. Raises Unsupported with the user's line."""
+    moment("loop IR", program.name, subject=program)
     printer = Statements(program, target, side_exits(program))
     printer.reports = target.checks_flags
     return printer.unit(), printer.ways

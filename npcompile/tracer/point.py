@@ -296,14 +296,12 @@ class Point:
             captured = self.captured or has_room(self, state) and partial(self.function.capture, self)
             if captured:  # for other values, it may be: its guards tell
                 count_capture(self, state)
-                with (
-                    going_on(self.function.goes_on),
-                    without_collections(),
-                    stretch("capture", self.function.code.co_qualname, self.location),
-                ):
-                    made = captured(state)
-                if self.captured is not None or not is_misfit(self, made, state):
-                    self.add(made, state)
+                with stretch("capture", self.function.code.co_qualname, self.location, self.function.code):
+                    with going_on(self.function.goes_on), without_collections():
+                        made = captured(state)
+                    if self.captured is not None or not is_misfit(self, made, state):
+                        self.add(made, state)
+                        moment("program", subject=(self, made))
                 self.captured = None
             else:
                 self.is_native = True

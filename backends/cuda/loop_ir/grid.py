@@ -16,6 +16,7 @@ from npcompile.backends.loop_ir.c_values import element_type, handed_over
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.statements import Statements
 from npcompile.backends.loop_ir.target import Unsupported
+from npcompile.tensor_core.events import moment
 from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
@@ -58,6 +59,7 @@ class GridText:
 
 def print_grid(program: Program) -> GridText:
     """Raises Unsupported with the user's line."""
+    moment("loop IR", program.name, subject=program)
     printer = GridStatements(program, CUDA, side_exits(program))
     printer.reports = False
     lines = printer.unit()
