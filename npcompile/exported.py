@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from npcompile.backends.c99.project import Description, Project
 from npcompile.backends.errors import NoCompiler
 from npcompile.backends.loop_ir import target
 from npcompile.backends.loop_ir.native import Native, Taken
@@ -154,6 +155,56 @@ class Exported:
         except (ParseError, Invalid) as error:
             raise ExportError(f"{self.name}: the program is damaged: {error}") from error
         return made
+
+    # --- C
+
+    def to_c(self, folder: str | Path, name: str = "") -> list[Path]:
+        """Write the program as C99 that needs neither Python nor NumPy: `name.h`, `name.c` and `CMakeLists.txt`.
+
+        Parameters
+        ----------
+        folder
+            Where to write them. It is made where it is not there.
+        name
+            Of the function in C; that of the Python function by default.
+
+        Returns
+        -------
+        list of Path
+            The files. The header says what the function takes and gives: numbers as they are, arrays as structs of their data,
+            shape and strides, results through pointers, and a status, which is 0 where there is a result.
+
+        Raises
+        ------
+        ExportError
+            Where a result has no type of C's, or results at several ends of the function have different types.
+        ValueError
+            For a name that no function of C can have.
+
+        Notes
+        -----
+        Without functions of the C library's such as exp, and without powers and products of matrices, the numbers have the bits
+        of Python's and NumPy's.
+        """
+        return self._project(name).write(Path(folder))
+
+    def _project(self, name: str) -> Project:
+        try:
+            return Project(
+                Description(
+                    name or self.name,
+                    self.doc,
+                    self.parsed(),
+                    [p.name for p in self.parameters],
+                    [p.is_written for p in self.parameters],
+                    None if self.dynamic else [p.shape for p in self.parameters],
+                    self.causes,
+                    self.outside,
+                    f"npcompile {own_version()}",
+                )
+            )
+        except target.Unsupported as error:
+            raise ExportError(f"{self.name} cannot be C: {error}") from error
 
     # --- arguments
 

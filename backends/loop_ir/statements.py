@@ -112,6 +112,7 @@ class Statements(MemoryStatements):
     args: dict[int, list[int]] = field(default_factory=dict)  # by label of a While or Block
     flagged: list[Op] = field(default_factory=list)  # ops since the last look at flags that may set one
     used: set[int] = field(default_factory=set)  # exits
+    targets: set[int] = field(default_factory=set)  # labels of Scopes and Whiles that something jumps to
     undos: list[Undo] = field(default_factory=list)  # of the Speculate that is being printed
     undone: list[Undo] = field(default_factory=list)  # of those that were
     powers: dict[int, int] = field(default_factory=dict)  # constants that are powers of 2: of which
@@ -258,22 +259,24 @@ class Statements(MemoryStatements):
                 self.args[op.label] = op.args
                 self.line("  for (;;) {{")
                 self.region(op.body)
-                self.line("  again_{}:;", op.label)
+                self.label("again_{}:;", op.label)
                 self.line("  }}")
             case Scope():
                 self.results[op.label] = op.results
                 self.region(op.body)
-                self.line("  leave_{}:;", op.label)
+                self.label("leave_{}:;", op.label)
             case Yield():
                 self.pinned()
                 self.moved(op.values, self.takers[-1])
             case Break():
                 self.pinned()
                 self.moved(op.values, self.results[op.target])
+                self.targets.add(op.target)
                 self.line("  goto leave_{};", op.target)
             case Again():
                 self.pinned()
                 self.moved(op.values, self.args[op.target])
+                self.targets.add(op.target)
                 self.line("  goto again_{};", op.target)
             case Cfg() | Jump() | Branch():
                 self.blocks(op)
@@ -284,6 +287,11 @@ class Statements(MemoryStatements):
                 self.line("  goto {};", self.exit(op.state))
             case _:
                 self.plain(op)
+
+    def label(self, template: str, label: int) -> None:
+        """The place where a Scope or an iteration of a While ends, if something jumps there."""
+        if label in self.targets:
+            self.line(f"  {template}", label)
 
     def loop(self, op: For) -> None:
         if op.kind is LoopKind.PARALLEL and Ability.THREADS in self.target.abilities:

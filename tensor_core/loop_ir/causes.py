@@ -112,7 +112,7 @@ def why_false(op: Op | None, made: dict[int, Op]) -> tuple[str, str]:
         case "greater" if is_zero(args[1], made) and not are_sizes[0]:
             return "", "the divisor of integers is negative"
         case "equal" if all(are_sizes):
-            return "ValueError", "the shapes of arrays do not fit each other"
+            return "", "shapes of arrays fit each other otherwise than the examples' did"
     return "", "the program was compiled for other values"
 
 
