@@ -21,6 +21,7 @@ from npcompile.explanation import Explanation
 from npcompile.exported import Exported, ExportError, load_exported
 from npcompile.exporting import export
 from npcompile.generalized import GeneralVectorized, guvectorize
+from npcompile.host_calls import callback, debug_print
 from npcompile.logs import set_logs, set_logs_from_environment
 from npcompile.marks import mark_dynamic, mark_static
 from npcompile.packages import CompiledPackage, compile_package
@@ -81,6 +82,7 @@ __all__ = [
     "allow_in_graph",
     "arange",
     "asarray",
+    "callback",
     "cfunc",
     "checkpoint",
     "compile",
@@ -90,6 +92,7 @@ __all__ = [
     "config",
     "counters",
     "custom_gradient",
+    "debug_print",
     "device",
     "disable",
     "disabled",

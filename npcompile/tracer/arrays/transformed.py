@@ -26,7 +26,7 @@ from npcompile.tensor_core.transforms.stand_in import stand_in
 from npcompile.tensor_core.transforms.value import Value
 from npcompile.tracer.arrays.trees import Tree
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, iteration
+from npcompile.tracer.python import calls, iteration, printing
 from npcompile.tracer.python.calls import TRANSFORMS, Arguments, Keywords, evaluate_call
 from npcompile.tracer.values import Constant, Sequence, TensorValue, Transform, describe
 
@@ -257,8 +257,9 @@ def basis(builder: Builder, y: Array, size: Size) -> Node:
 def capture_pullback(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
     """The cotangent comes first, then the primals."""
     given, *primals = positional
-    variables = Variables.of(frame, primals)
+    variables, printed = Variables.of(frame, primals), len(frame.capture.effects)
     tree = Tree.of(frame, calls.call(frame, transform.given, variables.arguments(), keywords))
+    del frame.capture.effects[printed:]  # it was printed when the function itself was called
     outputs, cotangents = float_arrays(frame, tree), float_arrays(frame, Tree.of(frame, given))
     require_alike(outputs, cotangents, "cotangent", "result")
     builder = frame.capture.builder
@@ -389,12 +390,13 @@ def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keyw
         arguments.append(tree.build(items))
     if size is None:
         raise WrongValue("vmap of no argument", "At least one of in_axes is a number, or there is a keyword argument.")
-    before = len(builder.made)
+    before, printed = len(builder.made), len(frame.capture.effects)
     frame.capture.draws.batches.append((size, batched))
     named = dict(zip(keywords, arguments[len(positional) :]))
     tree = Tree.of(frame, calls.call(frame, transform.given, arguments[: len(positional)], named))
     frame.capture.draws.batches.pop()
     outputs = float_arrays(frame, tree)
+    printing.of_examples(frame.capture, printed, batched, size)
     results = []
     required = [n for n in builder.made[before:] if n.op == "require_none"]  # of one example
     with silently(builder):  # what was made for one example says whether errors are reported

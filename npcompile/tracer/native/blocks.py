@@ -266,6 +266,7 @@ class Blocks:
                 if is_summing:
                     raise NoProgram(str(reason)) from None
                 self.refused.append(f"{reason} (line {instruction.line})")
+                self.code.passes.note("left to Python", f"{reason}, at line {instruction.line}")
                 self.code.jump(self.inside.strip.give_up() if self.inside is not None else self.back_out(is_refused=True))
                 return
             except Left:

@@ -70,7 +70,9 @@ def wrapped(b: Asking, source: Source, x: Any) -> Any:
         return Known(x, constant)
     if type(x) in (str, dict) or is_of_python(type(x)):
         return Outside(source, x)  # what is asked of it decides what is guarded
-    raise NoForm(f"an object of type {type(x).__name__}")
+    raise NoForm(
+        f"the function {x.__qualname__}" if isinstance(x, types.FunctionType) else f"an object of type {type(x).__name__}"
+    )
 
 
 def given_number(b: Asking, source: Source, x: Any, kind: str) -> Scalar:

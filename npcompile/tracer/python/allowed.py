@@ -13,12 +13,13 @@ import numpy as np
 from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.dtypes import is_number
+from npcompile.tensor_core.guards import Is
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls
 from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords
 from npcompile.tracer.python.operators import plain
-from npcompile.tracer.values import Mapping, Sequence
+from npcompile.tracer.values import Constant, Mapping, Opaque, Sequence
 
 _before: dict[Any, Any] = {}  # what was captured of functions before they were named here
 
@@ -74,7 +75,62 @@ def put(form: Any, arrays: list[Any]) -> Any:
 
 def call_as_node(function: Any, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     """What the function gives for arrays of ones tells what it gives for others of their dtypes and shapes."""
-    capture, arrays = frame.capture, []
+    called, arrays = node_function(function, frame, positional, keywords)
+    # What it gives is known for these sizes alone: others are other programs, however many come.
+    examples = [np.ones(fixed_sizes(frame, x), x.dtype) for x in arrays]
+    made = example_of(called, examples)
+    parts = made if isinstance(made, (tuple, list)) else (made,)
+    if not parts or not all(isinstance(p, (np.ndarray, np.generic)) and type(p) in (np.ndarray, p.dtype.type) for p in parts):
+        raise Decline(f"{called!r}, allowed in graphs, gives other things than NumPy's arrays and scalars")
+    if not all(is_number(p.dtype) for p in parts):
+        raise Decline(f"{called!r}, allowed in graphs, gives arrays of {parts[0].dtype}")
+    metas = tuple(TensorMeta(p.shape, p.dtype, boxed=isinstance(p, np.ndarray)) for p in parts)
+    results = node_of_call(frame, called, arrays, metas)
+    return Sequence(type(made), list(results)) if isinstance(made, (tuple, list)) else results[0]
+
+
+def call_callback(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    """`npc.callback(function, result_like, *args, effects=False, **kwargs)`: what it gives is said."""
+    capture = frame.capture
+    if len(positional) < 2:
+        raise Decline("npc.callback without a function and result_like")
+    named = dict(keywords)
+    effects = named.pop("effects", Constant(False))
+    if plain(capture, effects):
+        raise Decline("npc.callback with effects=True", "It is called where it stands.")
+    callee, like, *given = [capture.realize(value) for value in positional]
+    if any(map(calls.holds_tensor, [*given, *map(capture.realize, named.values())])) and capture.goes_through_gradients:
+        raise Decline("npc.callback of a Tensor", "npc.custom_gradient says what its derivative is.")
+    match callee:
+        case Opaque(example=function) if callable(function) and callee.source is not None:
+            capture.guard(Is(callee.source, capture.object_of(function)))
+        case Constant(function) if callable(function):
+            ...
+        case _:
+            raise Decline("npc.callback of a function that is made in the program", "Define it outside of the compiled function.")
+    is_one = not isinstance(like, Sequence)
+    items = [capture.realize(item) for item in ([like] if is_one else like.items)]
+    metas = tuple(meta_like(frame, item) for item in items)
+    if not metas:
+        raise Decline("npc.callback of a result that is no array, tuple or list of arrays")
+    called, arrays = node_function(function, frame, given, named)
+    results = node_of_call(frame, called, arrays, metas)
+    return results[0] if is_one else Sequence(like.kind, list(results))
+
+
+def meta_like(frame: Frame, value: Any) -> TensorMeta:
+    """Of a result that is like this one."""
+    match value:
+        case Array():
+            return TensorMeta(fixed_sizes(frame, value), value.dtype, boxed=value.meta.boxed)
+        case Constant(np.generic() as scalar) if is_number(scalar.dtype):
+            return TensorMeta((), scalar.dtype, boxed=False)
+    raise Decline("npc.callback of a result that is no array, tuple or list of arrays")
+
+
+def node_function(function: Any, frame: Frame, positional: Arguments, keywords: Keywords) -> tuple[NodeFunction, list[Array]]:
+    """A function with all of its arguments but arrays, and these."""
+    capture, arrays = frame.capture, list[Array]()
 
     def form_of(value: Any) -> Any:
         value = capture.realize(value)
@@ -89,22 +145,21 @@ def call_as_node(function: Any, frame: Frame, positional: Arguments, keywords: K
         return plain(capture, value)
 
     forms = tuple(map(form_of, positional)), {k: form_of(v) for k, v in keywords.items()}
-    called = NodeFunction(function, *forms, tuple(x.meta.boxed for x in arrays))
-    # What it gives is known for these sizes alone: others are other programs, however many come.
-    sizes = [n for x in arrays for n in x.shape if isinstance(n, Dim)]
-    capture.builder.env.changing.difference_update(*(n.symbols() for n in sizes))
-    examples = [np.ones(tuple(n.__index__() for n in x.shape), x.dtype) for x in arrays]
-    made = example_of(called, examples)
-    parts = made if isinstance(made, (tuple, list)) else (made,)
-    if not parts or not all(isinstance(p, (np.ndarray, np.generic)) and type(p) in (np.ndarray, p.dtype.type) for p in parts):
-        raise Decline(f"{called!r}, allowed in graphs, gives other things than NumPy's arrays and scalars")
-    if not all(is_number(p.dtype) for p in parts):
-        raise Decline(f"{called!r}, allowed in graphs, gives arrays of {parts[0].dtype}")
-    metas = tuple(TensorMeta(p.shape, p.dtype, boxed=isinstance(p, np.ndarray)) for p in parts)
-    node = capture.builder.apply("call", *(x.node for x in arrays), function=called, metas=metas)
-    nodes = [capture.builder.apply("item", node, index=k) for k in range(len(parts))]
-    results = [fresh(capture.builder, n, boxed=m.boxed) for n, m in zip(nodes, metas)]
-    return Sequence(type(made), list(results)) if isinstance(made, (tuple, list)) else results[0]
+    return NodeFunction(function, *forms, tuple(x.meta.boxed for x in arrays)), arrays
+
+
+def fixed_sizes(frame: Frame, x: Array) -> tuple[int, ...]:
+    """The shape of an array of which a program for these sizes alone is made."""
+    sizes = [n for n in x.shape if isinstance(n, Dim)]
+    frame.capture.builder.env.changing.difference_update(*(n.symbols() for n in sizes))
+    return tuple(n.__index__() for n in x.shape)
+
+
+def node_of_call(frame: Frame, called: NodeFunction, arrays: list[Array], metas: tuple[TensorMeta, ...]) -> list[Array]:
+    builder = frame.capture.builder
+    node = builder.apply("call", *(x.node for x in arrays), function=called, metas=metas)
+    nodes = [builder.apply("item", node, index=k) for k in range(len(metas))]
+    return [fresh(builder, n, boxed=m.boxed) for n, m in zip(nodes, metas)]
 
 
 def example_of(called: NodeFunction, examples: list[np.ndarray]) -> Any:

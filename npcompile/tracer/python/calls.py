@@ -68,7 +68,8 @@ EVALUATED = {
 EVALUATED_TYPES = (int, float, complex, str, bytes, bool, np.dtype, np.finfo, np.iinfo)
 
 # Modules of this package whose functions change what is the same for the process: they run, and are not read.
-KEEP_STATE = frozenset(f"npcompile.{name}" for name in ("compiler", "explain", "logs", "settings", "switch"))
+STATEFUL = ("compiler", "explain", "host_calls", "logs", "marks", "settings", "switch")
+KEEP_STATE = frozenset(f"npcompile.{name}" for name in STATEFUL)
 
 
 def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -> Any:
