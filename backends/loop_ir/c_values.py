@@ -45,6 +45,12 @@ def lanes_of(kind: Type) -> CText:
     return c("{}x{}", c(NUMPYS.get(kind.kind, kind.kind).value), kind.lanes)
 
 
+def splat(kind: Type, name: CText) -> CText:
+    """A vector of one number: less 0 it is itself, -0.0 too. A lane that is true has all bits."""
+    assert isinstance(kind, Scalar), kind
+    return c("({}){{}} - ({} != 0)" if kind.kind in TRUTHS else "{1} - ({0}){{}}", c_type(kind), name)
+
+
 def element_type(kind: Type, line: int = 0) -> CText:
     """Of the elements of an array or list."""
     assert isinstance(kind, (List, Memref)), kind

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from npcompile.backends.loop_ir import parallel
 from npcompile.backends.loop_ir.c_text import CText, c, joined
-from npcompile.backends.loop_ir.c_values import c_type, extent, handed_over, literal, memory_of, room, taken
+from npcompile.backends.loop_ir.c_values import c_type, extent, handed_over, literal, memory_of, room, splat, taken
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.memory_statements import MemoryStatements
 from npcompile.backends.loop_ir.pins import Needed, needed_results
@@ -490,10 +490,7 @@ class Statements(MemoryStatements):
             case Alloc():
                 self.alloc(op, line)
             case Splat(result, value):
-                # A number with a vector becomes one. Less 0 it is itself, -0.0 too.
-                name, kind = self.name(value), self.program.types[result]
-                is_truth = isinstance(kind, Scalar) and kind.kind in TRUTHS
-                self.set(result, c("({}){{}} - ({} != 0)" if is_truth else "{1} - ({0}){{}}", c_type(kind), name))
+                self.set(result, splat(self.program.types[result], self.name(value)))
             case Disjoint(result, one, other):
                 self.set(
                     result,
