@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 import traceback
 from collections.abc import Callable
@@ -158,14 +157,6 @@ def roots_by_tolerance(a, out):
         out[i] = x
 
 
-def softplus(x, out):
-    for i in range(x.size):
-        if x[i] > 0:
-            out[i] = x[i] + math.log1p(math.exp(-x[i]))
-        else:
-            out[i] = np.log1p(np.exp(x[i]))
-
-
 def waiting(x):
     for i in range(1, x.shape[0]):
         for j in range(1, x.shape[1]):
@@ -236,8 +227,6 @@ PROGRAMS: dict[str, tuple[FunctionType, Callable[[], Arguments]]] = {
     "the greatest of rows, not a number": (greatest_of_rows, lambda: (with_(numbers(40, 30), (11, 3), np.nan), np.zeros(40))),
     "while a condition holds": (roots_by_tolerance, lambda: (abs(numbers(70)) + 1.0, np.zeros(70))),
     "while a condition holds, infinite": (roots_by_tolerance, lambda: (with_(abs(numbers(70)) + 1.0, 33, np.inf), np.zeros(70))),
-    "functions in branches": (softplus, lambda: (numbers(700), np.zeros(700))),
-    "functions in branches, overflow": (softplus, lambda: (with_(numbers(700), 600, -np.inf), np.zeros(700))),
     "rows that need the row above": (waiting, lambda: (numbers(40, 70),)),
     "a name from outside": (scaled_by, lambda: (numbers(64) ** 2, np.zeros(64))),
 }

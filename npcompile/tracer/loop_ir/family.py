@@ -8,6 +8,7 @@ powers have libm's bits there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -38,10 +39,12 @@ from npcompile.tensor_core.loop_ir.ops import (
     SideExit,
     Speculate,
     Store,
+    View,
     While,
     Yield,
 )
 from npcompile.tensor_core.loop_ir.pipeline import PASSES, Ran, before, run_passes
+from npcompile.tensor_core.loop_ir.rows import ROWS, Rule
 from npcompile.tensor_core.loop_ir.states import TupleOf
 from npcompile.tensor_core.loop_ir.types import BOOL, FLOATING, INT, Memref, Scalar, Type
 from npcompile.tensor_core.loop_ir.verifier import Stage, stage_of
@@ -87,6 +90,24 @@ def why_not_whole(program: Program, facts: CodeFacts, given: Sequence[object] | 
         yield "statements about small arrays behind the loops"
     if any(are_shared(op) for op in ops if isinstance(op, FrameState | Return)):
         yield "a tuple that may be several variables'"
+    if (seen := seen_twice(program)) and any(sum(program.types[v] in seen for v in uses(op)) > 1 for op in ops if holds(op)):
+        yield "parts of an array, which may be one object or several"
+
+
+def holds(op: Op) -> bool:
+    """Does Python get objects for its values?"""
+    return isinstance(op, FrameState | Return)
+
+
+def seen_twice(program: Program) -> set[Type]:
+    """The types of which there are several views of one array: equal ones are one object here, and Python makes one for each."""
+    views = {op.result: op.array for op in walk(program.body) if isinstance(op, View)}
+    counted: Counter[tuple[int, Type]] = Counter()
+    for view, array in views.items():
+        while array in views:
+            array = views[array]
+        counted[array, program.types[view]] += 1
+    return {kind for (_, kind), count in counted.items() if count > 1}
 
 
 def ends(program: Program, facts: CodeFacts, headers: Iterable[int]) -> list[FrameState]:
@@ -116,6 +137,8 @@ def are_shared(op: FrameState | Return) -> bool:
 def why_not_plain(program: Program) -> Iterator[str]:
     """What there is in loops beside floating-point arithmetic on elements."""
     for op in walk(program.body):
+        if isinstance(op, Let) and is_floating(program.types[op.result]) and not is_exact(op.op):
+            yield f"line {op.at.line}: {op.op}, whose last bits may be others than in arrays"
         if isinstance(op, While) and not any(is_floating(program.types[arg]) for arg in op.args):
             yield f"the loop at line {op.at.line}: it does not count"
         elif isinstance(op, For):
@@ -134,6 +157,10 @@ def is_for_lanes(loop: For) -> bool:
     """Is it an innermost loop, or one around loops that only add up?"""
     inside = [each for each in walk(loop.body) if isinstance(each, For)]
     return is_innermost(loop) or bool(inside) and all(each.args and is_innermost(each) for each in inside)
+
+
+def is_exact(name: str) -> bool:
+    return name in (*EXACT, CHOSEN) or ROWS[name].rule is Rule.CONVERTED
 
 
 def has_choice(loop: For) -> bool:
