@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,15 @@ from npcompile.backends.together import Steps, at_once
 from npcompile.tensor_core.graph import Graph, bind, print_graph, run
 from npcompile.tensor_core.meta import TensorMeta
 
+Evaluate = Callable[[Graph, Sequence[Any]], tuple[list[Any], list[Any]]]
 
-def compile_eager(graph: Graph, example_inputs: Sequence[Any]) -> CompiledGraph:
+
+def evaluate(graph: Graph, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Outputs and new contents."""
+    return run(graph, inputs, lambda op, *xs, **params: op.eager(*xs, **params))
+
+
+def compile_eager(graph: Graph, example_inputs: Sequence[Any], evaluate: Evaluate = evaluate) -> CompiledGraph:
     """Run each op of `graph` with NumPy. Needs no compiler."""
 
     def call(*inputs: Any) -> tuple[Any, ...]:
@@ -22,8 +29,10 @@ def compile_eager(graph: Graph, example_inputs: Sequence[Any]) -> CompiledGraph:
         reported = {c: "raise" for c in graph.checks if np.geterr()[c] != "ignore"}
         with np.errstate(**{"all": "ignore"} | reported):
             try:
-                outputs, contents = run(graph, [*arrays, *inputs[len(graph.inputs) :]], lambda op, *xs, **p: op.eager(*xs, **p))
+                outputs, contents = evaluate(graph, [*arrays, *inputs[len(graph.inputs) :]])
             except FloatingPointError:
+                if not reported:  # it is not NumPy's
+                    raise
                 raise FloatingPointSignal from None
         results = tuple(give_out(value, meta, symbols) for value, meta in zip(outputs, graph.metas))
         fresh = [np.array(c) for c in contents]  # all are computed before any is written

@@ -14,8 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.nan_checks import NotFinite, require_finite
 from npcompile.settings import config
 from npcompile.switch import disabled
+from npcompile.tensor_core.graph import Location
+from npcompile.tensor_core.tensor import Tensor
+from npcompile.tensor_core.user_warnings import GENERATED
+from npcompile.trees import flatten
 
 GO = b"g"
 SHOWN = 60  # characters of a value
@@ -218,8 +223,53 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
+@dataclass(eq=False)
+class LookedAt:
+    """What enters a compiled function under `config.check_nan`: loops and Python's code report a NaN as they compute it."""
+
+    function: Any  # the CompiledFunction
+    enter: Callable[..., Any]
+
+    def __call__(self, *state: Any) -> Any:
+        made = self.reporting(state)
+        for x in flatten(made)[0]:
+            value = x._data if isinstance(x, Tensor) else x
+            if isinstance(value, (np.ndarray, np.inexact, float, complex)):  # loops report none that came with an argument
+                require_finite("it returns", self.where, value, config.check_nan == "inf")
+        return made
+
+    @property
+    def where(self) -> Location:
+        code = self.function.code
+        return Location(code.co_filename, code.co_firstlineno, code.co_qualname)
+
+    def reporting(self, state: tuple[Any, ...]) -> Any:
+        errors = {"invalid": "raise"} | ({"divide": "raise", "over": "raise"} if config.check_nan == "inf" else {})
+        with np.errstate(**errors):  # type: ignore[call-overload]
+            try:
+                return self.enter(*state)
+            except NotFinite:
+                raise
+            except FloatingPointError as error:
+                raise located(error) from None
+
+
+def located(error: FloatingPointError) -> NotFinite:
+    """The same with the last line of the user's that its traceback has."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        name = trace.tb_frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] not in ("npcompile", "numpy") and not code.co_filename.startswith(GENERATED):
+            place = f"{code.co_filename}:{trace.tb_lineno}, in {code.co_qualname}: "
+        trace = trace.tb_next
+    return NotFinite(f"{place}{error} (npcompile.config.check_nan)").with_traceback(error.__traceback__)
+
+
 def checked(function: Any, enter: Callable[..., Any], before: Any) -> Callable[..., Any]:
     """What callers of a CompiledFunction enter in place of `before`: `enter` itself, unless calls are to be checked."""
+    if config.check_nan:
+        enter = LookedAt(function, enter)
     if not config.check:
         return enter
     if not isinstance(before, Checked):

@@ -345,7 +345,7 @@ def show_progress_as_set() -> None:
     progress.SETTING.is_wanted = config.progress
 
 
-after_change["accuracy"] = [reset]
+after_change["accuracy"] = after_change["check_nan"] = [reset]
 after_change["progress"] = [show_progress_as_set]
 after_change["check"] = after_change["tiers"] = after_change["fallback_random"] = [enter_anew]
 

@@ -144,4 +144,11 @@ def compile_there(backend: Backend, graph: Graph, kind: str, number: int, mode: 
     is_own = backend in (compile_host, compile_placed, DEVICES[kind])
     if is_own and graph.accuracy != "bitwise":
         return devices.compile_on(graph, number, mode)
-    return devices.copying((compile_host if is_own else backend)(graph, ()), graph, number)
+    return compile_on_copies((compile_host if is_own else backend)(graph, ()), graph, kind, number)
+
+
+def compile_on_copies(call: Any, graph: Graph, kind: str, number: int) -> Any:
+    """What runs on copies on the host, of arrays of the device of this kind and number."""
+    devices = devices_of(kind)
+    assert devices is not None, kind
+    return devices.copying(call, graph, number)

@@ -102,6 +102,12 @@ class Config:
     """Is a line shown while a call waits for the C compiler for more than a second? None: where standard error is a terminal. By
     rich where that is installed."""
 
+    check_nan: bool | str = False
+    """Is a NaN in a result of a compiled function an error? True: the first operation that gives one raises FloatingPointError,
+    which names the line and the operation, in graphs, loops, gradients and the Python code between them. "inf": infinities are
+    errors too. For finding mistakes: graphs run an operation at a time, by NumPy. False: nothing is looked at, and it costs
+    nothing. A change forgets what is compiled. See docs/debugging.md."""
+
     check: float = field(default_factory=check_in_environment)
     """Which share of the calls of compiled functions is compared with plain Python, from 0 (none) to 1 (all); NPCOMPILE_CHECK
     sets it from outside. A copy of the process (os.fork) calls the plain function with the same arguments: the call raises
@@ -124,6 +130,8 @@ class Config:
             raise ValueError(f"unknown internal_errors {value!r}: choose one of {', '.join(INTERNAL_ERRORS)}")
         if name == "compile" and value not in COMPILE:
             raise ValueError(f"unknown compile {value!r}: choose one of {', '.join(COMPILE)}")
+        if name == "check_nan" and value is not False and value is not True and value != "inf":
+            raise ValueError(f"check_nan is False, True or 'inf', not {value!r}")
         if name == "tiers" and value not in TIERS:
             raise ValueError(f"unknown tiers {value!r}: choose one of {', '.join(TIERS)}")
         if name == "stance" and value not in STANCES:

@@ -23,6 +23,7 @@ from npcompile.eager_transforms import DERIVATIVES, EAGER, NotPossible, examples
 from npcompile.logs import log
 from npcompile.loop_questions import Asking, asking_of
 from npcompile.remembered import OF_OTHERS, Made, made_for
+from npcompile.settings import config
 from npcompile.switch import is_plain_now
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.ops.extern import Unexpected
@@ -108,7 +109,7 @@ class TransformedFunction(Transform):
         assert asking is not None
         of_loops = self._given if asking.is_nested else self
         function = of_loops.function if isinstance(of_loops, TransformedFunction) else None
-        if not isinstance(function, FunctionType) or is_plain_now() or compile_gradient is None:
+        if not isinstance(function, FunctionType) or is_plain_now() or compile_gradient is None or config.check_nan:
             return None
         given, question = asking.of_function(args), asking.question(args)
         if kwargs or len(given) != function.__code__.co_argcount:

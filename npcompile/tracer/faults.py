@@ -6,6 +6,7 @@ import signal
 import sys
 import types
 
+from npcompile.backends.nan_checks import NotFinite
 from npcompile.tensor_core.user_warnings import warn_user
 
 OF_VALUES = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError)  # classes derived from them are the same
@@ -19,7 +20,8 @@ def is_fault(error: BaseException) -> bool:
     A lack of memory is none of its own, and one of another library's class is what another thread may have raised here.
     """
     is_of_ours = type(error).__module__.partition(".")[0] in MODULES or isinstance(error, OF_VALUES)
-    return is_of_ours and isinstance(error, Exception) and not isinstance(error, MemoryError) and not is_of_handler(error)
+    is_told = isinstance(error, MemoryError | NotFinite)  # it is what the user is to read
+    return is_of_ours and isinstance(error, Exception) and not is_told and not is_of_handler(error)
 
 
 def cannot_hold() -> bool:

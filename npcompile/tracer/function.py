@@ -207,7 +207,7 @@ class CompiledFunction:
         """May calls run as they are, to find out what pays? Not where the user has asked for what plain Python does not do."""
         options = self.options
         is_free = not (options.fullgraph or options.has_own_backend or options.static) and self.is_switched and not self.is_frozen
-        is_asked = config.tiers == "measured" and config.fallback_random and not config.check
+        is_asked = config.tiers == "measured" and config.fallback_random and not (config.check or config.check_nan)
         return is_asked and is_free and runs_on_host_alone(options.backend)
 
     @property

@@ -13,8 +13,9 @@ from npcompile.backends.eager import compile_eager, compiling_eager
 from npcompile.backends.entering import FastPath
 from npcompile.backends.errors import CompilerError, CompilerRefused, NoCompiler
 from npcompile.backends.mask_reductions import without_compaction
+from npcompile.backends.nan_checks import compile_checked, compiling_checked, looking_at_results
 from npcompile.backends.registry import CompiledGraph, compiled_graph
-from npcompile.devices import compile_here, compile_there, compiling_here
+from npcompile.devices import compile_here, compile_on_copies, compile_there, compiling_here
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.tensor_core.events import COUNTS, stretch
@@ -219,7 +220,9 @@ def compile_graph(
         mode = function.options.mode
         graph = graph.with_(accuracy=function.accuracy)
         with stretch("compile graph", graph.name):
-            if place is not None:
+            if config.check_nan and not function.options.has_own_backend:
+                made = checked_graph(graph, place, config.check_nan == "inf", needed)
+            elif place is not None:
                 made = compile_there(backend, graph, place.kind, place.number, mode)
             elif graph.measured:
                 made = compile_measured(graph, lambda piece: compiling_here(backend, piece, mode), needed)
@@ -231,12 +234,23 @@ def compile_graph(
         warn_once(f"{error} NumPy runs the captured graphs; `python -m npcompile.doctor` tells how to get a compiler.")
         made = compile_measured(graph, compiling_eager) if graph.measured else compile_eager(graph, examples)
     compiled = compiled_graph(made)
+    if config.check_nan and function.options.has_own_backend:
+        compiled = looking_at_results(compiled, graph, config.check_nan == "inf")
     timings["compile"] = time.perf_counter() - began
     log("output_code", lambda: compiled.generated)
     function.graphs.append((graph, compiled))
     COUNTS["graphs"] += 1
     COUNTS["kernels"] += len(compiled.kernels)
     return compiled
+
+
+def checked_graph(graph: Graph, place: Place | None, has_infinities: bool, needed: set[str] | None) -> CompiledGraph:
+    """One that looks at each result, with NumPy; arrays of a device are copied to the host and back."""
+    if place is not None:
+        return compile_on_copies(compile_checked(graph, has_infinities), graph, place.kind, place.number)
+    if graph.measured:
+        return compile_measured(graph, lambda piece: compiling_checked(piece, has_infinities), needed)
+    return compile_checked(graph, has_infinities)
 
 
 def declined(met: Iterable[Guard], guards: Collection[Guard]) -> list[Guard]:
