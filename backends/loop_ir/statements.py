@@ -15,7 +15,7 @@ from npcompile.backends.loop_ir.c_values import c_type, extent, handed_over, lit
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.memory_statements import MemoryStatements
 from npcompile.backends.loop_ir.pins import Needed, needed_results
-from npcompile.backends.loop_ir.target import Ability, Target, Unsupported, assignment, vector_helpers
+from npcompile.backends.loop_ir.target import DIVIDED, Ability, Target, Unsupported, assignment, vector_helpers
 from npcompile.tensor_core.events import moment
 from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, inner, results, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
@@ -88,10 +88,6 @@ def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]
     printer = Statements(program, target, side_exits(program))
     printer.reports = target.checks_flags
     return printer.unit(), printer.ways
-
-
-# By a power of 2: Python's quotient and remainder, of negative numbers too.
-DIVIDED = {"floor_divide": "{} >> {}", "remainder": "{} & ((1LL << {}) - 1)"}
 
 
 @dataclass(slots=True)
@@ -440,14 +436,16 @@ class Statements(MemoryStatements):
         kinds = [kind for arg in op.args if type(kind := types[arg]) is Scalar]
         # A compiler sets no flags for what it computes itself: what overflows, and NumPy's numbers, it does not know.
         hides = self.reports and op.op in ("to_f64", "to_f32")
-        is_early = op.op == "to_f32" and kinds[0].kind in FLOATING
-        if hides and is_early:
-            self.line("  NPC_HIDE({});", self.name(op.args[0]))
+        is_early, names = op.op == "to_f32" and kinds[0].kind in FLOATING, [self.name(arg) for arg in op.args]
+        if hides and is_early:  # a copy: what a parallel loop is given stays what it is
+            self.line("  {{ double early = {}; NPC_HIDE(early);", names[0])
+            names = [CText("early")]
         if op.op in DIVIDED and (bits := self.powers.get(op.args[1])) is not None and kinds[0].kind in INTEGERS:
-            self.set(op.result, c(DIVIDED[op.op], self.name(op.args[0]), bits))
+            self.set(op.result, c(DIVIDED[op.op], names[0], bits))
         else:
-            template = assignment(self.target, op.op, kinds, op.at.line)
-            self.line(template, self.name(op.result), *[self.name(arg) for arg in op.args])
+            self.line(assignment(self.target, op.op, kinds, op.at.line), self.name(op.result), *names)
+        if hides and is_early:
+            self.line("  }}")
         if sets_flags(op.op, types[op.result]):
             self.flagged.append(op)
         if hides and not is_early:

@@ -55,6 +55,9 @@ C_TYPES = {
     Kind.F32: "float",
 }
 
+# By a power of 2: Python's quotient and remainder, of negative numbers too.
+DIVIDED = {"floor_divide": "{} >> {}", "remainder": "{} & ((1LL << {}) - 1)"}
+
 # What vectors of GCC and clang take as numbers do. Others are a function for each lane.
 VECTOR_OPERATORS = {"add", "subtract", "multiply", "divide", "negative"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import signal
+import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import npcompile as npc
 from npcompile.backends.cpu.loop_ir.program import compile_program
 from npcompile.tensor_core.loop_ir import parallelize as parallelize_module
 from npcompile.tensor_core.loop_ir.forms import all_regions, walk
@@ -31,7 +33,7 @@ from npcompile.tensor_core.loop_ir.outcome import Exited
 from npcompile.tensor_core.loop_ir.parser import parse_program
 from npcompile.tensor_core.loop_ir.printer import print_program
 from npcompile.tensor_core.loop_ir.verifier import Invalid, Rule, verify
-from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted
+from tests.loop_ir.agreement import checks_in, compiled, happened, interpreted, same_bits
 from tests.loop_ir.programs import LARGE, diffuse, numbers, product, roots, smoothing, triangular, with_
 from tests.loop_ir.test_vectors import agrees, optimized
 
@@ -361,3 +363,23 @@ def test_a_block_that_keeps_nothing_is_found(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(Invalid) as caught:
         optimized(scaled, (numbers(20), np.zeros(20), 0.5))
     assert caught.value.rule is Rule.UNDO
+
+
+def test_a_number_from_around_a_loop_on_threads_is_rounded_in_it() -> None:
+    """What such a loop is given is constant there, and is hidden from the compiler where it is rounded."""
+
+    def added(x, out):  # type: ignore[no-untyped-def]
+        for i in range(out.size):
+            s = 0.0
+            for k in range(x.shape[1]):
+                s += x[i, k]
+                s += x[i, k] * i
+            out[i] += s
+
+    for shape in ((40, 3), (300, 900)):
+        x, mine, pythons = (numbers(*size).astype(np.float32) for size in (shape, shape[:1], shape[:1]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of a compiler that refuses it
+            npc.compile(added)(x, mine)
+        added(x, pythons)
+        assert same_bits(mine, pythons)
