@@ -19,7 +19,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from npcompile.backends.c99.project import Description, Project
+from npcompile.backends.c99.description import Description, dtype_in_words
+from npcompile.backends.c99.project import Project
+from npcompile.backends.c99.wheel import Wheel
 from npcompile.backends.errors import NoCompiler
 from npcompile.backends.loop_ir import target
 from npcompile.backends.loop_ir.native import Native, Taken
@@ -32,7 +34,7 @@ from npcompile.tensor_core.loop_ir.ops import ALL_ERRORS, FP_ERRORS, Place, Prog
 from npcompile.tensor_core.loop_ir.parser import ParseError, parse_program
 from npcompile.tensor_core.loop_ir.pipeline import run_passes
 from npcompile.tensor_core.loop_ir.states import TupleOf
-from npcompile.tensor_core.loop_ir.types import DTYPES, Memref, Scalar, Type, dtype_of, kind_in_words, type_of
+from npcompile.tensor_core.loop_ir.types import Memref, Scalar, Type, kind_in_words, type_of
 from npcompile.tensor_core.loop_ir.verifier import verify
 
 FORMAT: Final = 1  # of files
@@ -188,7 +190,44 @@ class Exported:
         """
         return self._project(name).write(Path(folder))
 
-    def _project(self, name: str) -> Project:
+    def to_wheel(self, folder: str | Path, name: str = "", version: str = "1.0") -> Path:
+        """Write the program as a wheel that needs NumPy alone: no compiler and no npcompile where it is installed.
+
+        Parameters
+        ----------
+        folder
+            Where to write it. It is made where it is not there.
+        name
+            Of the distribution, of its module and of the function in that; that of the Python function by default.
+        version
+            Of the distribution.
+
+        Returns
+        -------
+        Path
+            The wheel. It has libraries for this machine's system. For x86-64 there is one for each of x86-64-v2, -v3 and -v4 that
+            the compiler makes, and the module takes the best for the processor when it is imported.
+
+        Raises
+        ------
+        ExportError
+            As `to_c`.
+        ValueError
+            For a name that no function of C can have, or a version that is none.
+        NoCompiler
+            Where there is no compiler, or it makes no library of the program.
+
+        Notes
+        -----
+        The function has the docstring, takes what the program takes, and raises what it raises. It reports no floating-point
+        errors, as under `np.errstate(all="ignore")`. Its numbers have the bits that `to_c` says.
+        """
+        try:
+            return Wheel(self._project(name, tells=True), version).write(Path(folder))
+        except target.Unsupported as error:
+            raise ExportError(f"{self.name} cannot be a wheel: {error}") from error
+
+    def _project(self, name: str, tells: bool = False) -> Project:
         try:
             return Project(
                 Description(
@@ -201,7 +240,8 @@ class Exported:
                     self.causes,
                     self.outside,
                     f"npcompile {own_version()}",
-                )
+                ),
+                tells,
             )
         except target.Unsupported as error:
             raise ExportError(f"{self.name} cannot be C: {error}") from error
@@ -288,13 +328,11 @@ class Exported:
             "dynamic": self.dynamic,
             "exact": self.is_exact,
             "parameters": [
-                [p.name, dtype_in_words(p.kind), len(p.shape) if isinstance(p.kind, Memref) else None, list(p.shape)]
+                [p.name, in_words(p.kind), len(p.shape) if isinstance(p.kind, Memref) else None, list(p.shape)]
                 for p in self.parameters
             ],
             "causes": [[each.exception, each.text, each.at.file, each.at.line] for each in self.causes],
-            "outside": [
-                [dtype_in_words(type_of(x)), list(x.shape), base64.b64encode(x.tobytes()).decode()] for x in self.outside
-            ],
+            "outside": [[in_words(type_of(x)), list(x.shape), base64.b64encode(x.tobytes()).decode()] for x in self.outside],
         }
         return json.dumps({**said, "sha256": digest(said, self.program)}) + "\n" + self.program
 
@@ -380,10 +418,10 @@ def misfit(where: str, p: Parameter, x: Any) -> Exception | None:
     return None
 
 
-def dtype_in_words(kind: Type | None) -> str:
+def in_words(kind: Type | None) -> str:
+    """The dtype."""
     assert isinstance(kind, Memref | Scalar), kind
-    element = kind.element if isinstance(kind, Memref) else kind.kind
-    return dtype_of(element).name if isinstance(kind, Memref) or element in DTYPES else element.value
+    return dtype_in_words(kind.element if isinstance(kind, Memref) else kind.kind)
 
 
 def digest(said: dict[str, Any], program: str) -> str:

@@ -2,93 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from npcompile.backends.c99.description import KEYWORDS, LIBRARY, PUBLIC, Description, Result, flat, number_in_words, public_type
 from npcompile.backends.c99.target import C99
 from npcompile.backends.loop_ir.c_text import CText, c, joined, unit
 from npcompile.backends.loop_ir.c_values import c_type, element_type, field_of, literal, memory_of
 from npcompile.backends.loop_ir.exits import Way, side_exits, words_of
-from npcompile.backends.loop_ir.libm import BUILT_IN, OF_ONE, OF_TWO
 from npcompile.backends.loop_ir.statements import Statements
 from npcompile.backends.loop_ir.target import Unsupported
 from npcompile.tensor_core.loop_ir.causes import Cause
-from npcompile.tensor_core.loop_ir.forms import all_regions
-from npcompile.tensor_core.loop_ir.ops import Alloc, Let, Poll, Program, Room, Scratch
-from npcompile.tensor_core.loop_ir.pipeline import SCALAR_PASSES, run_passes
+from npcompile.tensor_core.loop_ir.ops import Alloc, Let, Room, Scratch
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, TupleOf, Use
-from npcompile.tensor_core.loop_ir.types import DTYPES, FLOATING, NUMPYS, Kind, List, Memref, Object, Scalar, Type, kind_in_words
+from npcompile.tensor_core.loop_ir.types import FLOATING, NUMPYS, Kind, List, Memref, Object, Scalar, Type, kind_in_words
 
 DONE, NO_MEMORY, UNFIT = 0, 1, 2  # what a function gives; from here on, why there is no result
-PUBLIC: Final = {
-    **{kind: f"{'u' * (dtype.kind == 'u')}int{8 * dtype.itemsize}_t" for kind, dtype in DTYPES.items() if dtype.kind in "iu"},
-    Kind.B1: "bool",
-    Kind.BOOL: "bool",
-    Kind.INT: "int64_t",
-    Kind.FLOAT: "double",
-    Kind.F64: "double",
-    Kind.F32: "float",
-}
-WORDS: Final = """
-auto bool break case char const continue default do double else enum extern float for goto if inline int register restrict return
-short signed sizeof static struct switch typedef union unsigned void volatile while int8_t int16_t int32_t int64_t long uint8_t
-uint16_t uint32_t uint64_t class delete namespace new operator private protected public template this throw try typename virtual
-true false
-"""
-KEYWORDS: Final = frozenset(WORDS.split())  # of C and C++
-LIBRARY: Final = frozenset(("main", "malloc", "calloc", "free", "abs", "pow", *BUILT_IN, *OF_ONE.values(), *OF_TWO.values()))
 SELF: Final = {"equal": ("!isnan({})", "1"), "not_equal": ("!!isnan({})", "0")}  # of floating-point numbers, and of others
-
-
-@dataclass(frozen=True)
-class Description:
-    """What is to be printed. `program` is changed."""
-
-    name: str
-    doc: str
-    program: Program
-    names: Sequence[str]  # of the parameters
-    written: Sequence[bool]  # which are arrays that are stored to
-    shapes: Sequence[tuple[int, ...]] | None  # that are needed
-    causes: Sequence[Cause]
-    outside: Sequence[np.ndarray]
-    made_by: str
-
-    def __post_init__(self) -> None:
-        program = self.program
-        run_passes(program, passes=SCALAR_PASSES)
-        for region in all_regions(program.body):
-            region[:] = [op for op in region if not isinstance(op, Poll)]  # C has no signals that wait for Python
-
-    @property
-    def kinds(self) -> list[Type]:
-        return [self.program.types[param.value] for param in self.program.params[: len(self.names)]]
-
-    @cached_property
-    def parameters(self) -> list[str]:
-        """Their names in C."""
-        made: list[str] = []
-        for k, name in enumerate(self.names):
-            fits = name.isascii() and not name.startswith("npc_") and name not in made
-            made.append(f"p{k}" if not fits else f"{name}_" if name in KEYWORDS or name == self.name else name)
-        return made
-
-
-@dataclass(frozen=True)
-class Result:
-    """One of a call: a number or an array, in C's parameters after the function's own."""
-
-    kind: Type
-    name: str
-
-    @property
-    def declared(self) -> str:
-        return f"{public_type(self.kind)}* {self.name}"
+Form: TypeAlias = tuple[Any, ...]  # of a result, as in_wheels.py reads it
 
 
 class Portable(Statements):
@@ -117,21 +53,13 @@ def base_type(kind: Type) -> CText:
     return c("struct npc_list") if isinstance(kind, List) else c_type(kind)
 
 
-def public_type(kind: Type) -> str:
-    """Raises Unsupported."""
-    match kind:
-        case Scalar(element, 1) if element in PUBLIC:
-            return PUBLIC[element]
-        case Memref(element, rank) if element in PUBLIC:
-            return f"npc_{NUMPYS.get(element, element).value}_{rank}"
-    raise Unsupported(f"C has no {kind_in_words(kind)}", 0)
-
-
 @dataclass
 class Project:
-    """Prints the files."""
+    """Prints the files. `tells`: the function is `name_told`, and says last, in words, which end it came to, and of each result
+    whether it is Python's number, whose memory it is, and whether it is a view of that."""
 
     of: Description
+    tells: bool = False
     lines: list[CText] = field(init=False)
     results: list[Result] = field(init=False)
 
@@ -181,7 +109,9 @@ class Project:
             f"const {public_type(kind)}* {name}" if isinstance(kind, Memref) else f"{public_type(kind)} {name}"
             for kind, name in zip(self.of.kinds, self.of.parameters)
         ]
-        return f"int {self.of.name}({', '.join([*given, *(each.declared for each in self.results)]) or 'void'})"
+        told = ["int64_t* npc_told"] * self.tells
+        name = self.of.name + "_told" * self.tells
+        return f"int {name}({', '.join([*given, *(each.declared for each in self.results), *told]) or 'void'})"
 
     @property
     def statuses(self) -> dict[int, Cause]:
@@ -293,8 +223,10 @@ class Project:
             yield self.copied(k, 0)
         yield c("  npc_way = npc_loop(&npc_frame, npc_in, npc_out);")
         yield c("  switch (npc_way) {{")
-        for number in self.returns:
+        for end, number in enumerate(self.returns):
             yield c("    case {}:", number)
+            if self.tells:
+                yield c("      npc_told[0] = {};", end)
             yield from self.returned(self.ways.found[number])
             yield c("      break;")
         for number in self.left:
@@ -377,8 +309,10 @@ class Project:
 
     def returned(self, way: Way) -> Iterator[CText]:
         found = {leaf.value: leaf for leaf in way.leaves}
-        for recipe, result in zip(flat(way.stack[0]), self.results, strict=True):
+        for k, (recipe, result) in enumerate(zip(flat(way.stack[0]), self.results, strict=True)):
             name = CText(result.name)
+            if self.tells and isinstance(recipe, Tagged):
+                yield c("      npc_told[{}] = npc_out[{}].i;", 1 + 3 * k, found[recipe.tag].word)
             match recipe:
                 case Fixed(bool() | int() | float() as value):
                     yield c("      *{} = {};", name, literal(value))
@@ -395,6 +329,9 @@ class Project:
                         continue
                     assert isinstance(leaf.kind, Memref), leaf.kind
                     rank = leaf.kind.rank
+                    if self.tells:
+                        for word in (1, 2):
+                            yield c("      npc_told[{}] = npc_out[{}].i;", 1 + 3 * k + word, leaf.word + word)
                     yield c("      {}->data = (void*)npc_out[{}].p;", name, leaf.word)
                     yield c("      {}->memory = npc_keep(&npc_frame, npc_out[{}].i);", name, leaf.word + 1)
                     for axis in range(rank):
@@ -409,6 +346,28 @@ class Project:
         yield c("  }}")
         yield c('  return "no status of this function";')
         yield c("}}")
+
+    def form(self, recipe: Recipe, numbers: Iterator[int]) -> Form:
+        """How a result of Python's is made of the numbers and arrays that a call gives."""
+        types = self.of.program.types
+        match recipe:
+            case TupleOf(items):
+                return "tuple", tuple(self.form(item, numbers) for item in items)
+            case Fixed(None):
+                return "fixed", None
+            case Fixed(bool() | int() | float() as value):
+                next(numbers)
+                return "fixed", value
+            case Use(value) if isinstance(kind := types[value], Scalar):
+                return "number", next(numbers), number_in_words(kind.kind)
+            case Tagged(_, value) if isinstance(kind := types[value], Scalar):
+                own = {numpys: python for python, numpys in NUMPYS.items()}.get(kind.kind, kind.kind)
+                return "number", next(numbers), f"{own.value}|{number_in_words(kind.kind)}"
+        return "array", next(numbers)
+
+    def forms(self) -> list[Form]:
+        """For each end of the function."""
+        return [self.form(self.ways.found[number].stack[0], itertools.count()) for number in self.returns]
 
     # --- the build
 
@@ -437,15 +396,6 @@ endif()
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         return [folder / name for name in texts]
-
-
-def flat(recipe: Recipe) -> Iterator[Recipe]:
-    """The numbers and arrays of a result, without None."""
-    if isinstance(recipe, TupleOf):
-        for item in recipe.items:
-            yield from flat(item)
-    elif recipe != Fixed(None):
-        yield recipe
 
 
 def quoted(text: str) -> str:
