@@ -9,8 +9,7 @@ import numpy as np
 
 from npcompile.backends.registry import Abilities, CompiledGraph, FloatingPointSignal, register_backend
 from npcompile.backends.together import Steps, at_once
-from npcompile.tensor_core.graph import Graph, bind, print_graph, run
-from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.graph import Graph, give_out, print_graph, run
 
 Evaluate = Callable[[Graph, Sequence[Any]], tuple[list[Any], list[Any]]]
 
@@ -46,23 +45,6 @@ def compile_eager(graph: Graph, example_inputs: Sequence[Any], evaluate: Evaluat
 def compiling_eager(graph: Graph) -> Steps[CompiledGraph]:
     """The same as one of several pieces."""
     return at_once(lambda: compile_eager(graph, ()))
-
-
-def give_out(value: Any, meta: TensorMeta, symbols: dict[str, int]) -> Any:
-    """A fresh array with the promised memory order, or a NumPy scalar."""
-    value = np.asarray(value)
-    if value.dtype.char != meta.dtype.char:  # C's long and long long, which are equal as dtypes
-        value = value.astype(meta.dtype)
-    if not meta.boxed:
-        return value[()]
-    strides = bind(meta.strides, symbols)
-    axes = sorted(range(value.ndim), key=lambda a: (-strides[a], a))
-    prototype = np.empty([value.shape[a] for a in axes], value.dtype).transpose(np.argsort(axes)) if axes else value
-    out = np.empty_like(prototype, order="K")  # owns its memory, in the order of the prototype
-    if all(n == 1 or s == t for n, s, t in zip(out.shape, out.strides, strides)):  # those of axes of length 1 too
-        out = np.ndarray(value.shape, value.dtype, strides=strides)
-    out[...] = value
-    return out
 
 
 def register() -> None:

@@ -157,6 +157,8 @@ DEVICES: dict[str, Backend] = {}  # by the first part of the names of devices
 def register_backend(name: str, backend: Backend, abilities: Abilities = NOTHING_MORE) -> None:
     """Make `compile(fn, backend=name)` use `backend(graph, example_inputs) -> callable`.
 
+    `example_inputs` are the arrays and numbers of the call that the graph is compiled for, and an int for each of
+    `graph.symbols`. The callable takes values like these, and returns the tuple of outputs (docs/how-to/own-backend.md).
     A backend with devices runs, too, what is called in `npcompile.device(name)`, and programs of arrays on these.
     """
     _BACKENDS[name], _ABILITIES[id(backend)] = backend, abilities

@@ -111,7 +111,7 @@ def compile(
         (`locals()`, frames) run as they are, with the plain functions that they call by name compiled.
     backend
         "cpu" (generated C), "cuda" (generated Triton), "eager" (the captured graph run by NumPy), a name given to
-        `register_backend`, or a callable `(graph, example_inputs) -> callable`.
+        `register_backend`, or a callable `(graph, example_inputs) -> callable`, which gets the arrays of the call.
     fullgraph
         Raise GraphBreakError, naming reason, line and hint, instead of running parts of the function in Python. A function with
         loops that runs wholly as one native program has no such part; Python runs it where NumPy or Python would raise or warn.

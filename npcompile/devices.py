@@ -91,9 +91,8 @@ def compile_placed(graph: Graph, example_inputs: Sequence[Any] = (), mode: str =
     return CompiledGraph(lambda *args: compiled().call(*args), first.generated, first.kernels, first.seconds, passes=first.passes)
 
 
-def compile_here(backend: Backend, graph: Graph, mode: str) -> Any:
-    """Compile a graph of NumPy's arrays. The mode is for graphs that run on a device."""
-    examples = [None] * len(graph.inputs)
+def compile_here(backend: Backend, graph: Graph, mode: str, examples: Sequence[Any] = ()) -> Any:
+    """Compile a graph of NumPy's arrays. The mode is for graphs that run on a device, the examples for the user's backends."""
     if backend is compile_placed:
         return compile_placed(graph, examples, mode)
     devices = abilities_of(backend).devices
@@ -102,11 +101,11 @@ def compile_here(backend: Backend, graph: Graph, mode: str) -> Any:
     return backend(graph, examples) if devices is None else devices.compile(graph, examples, mode)
 
 
-def compiling_here(backend: Backend, graph: Graph, mode: str) -> Steps[CompiledGraph]:
+def compiling_here(backend: Backend, graph: Graph, mode: str, examples: Sequence[Any] = ()) -> Steps[CompiledGraph]:
     """The same in steps, where the backend has such."""
     is_host = backend is compile_placed and (not _in_use or graph.accuracy == "bitwise")
     compiling = abilities_of(compile_host if is_host else backend).compiling
-    return compiling(graph) if compiling else at_once(lambda: compiled_graph(compile_here(backend, graph, mode)))
+    return compiling(graph) if compiling else at_once(lambda: compiled_graph(compile_here(backend, graph, mode, examples)))
 
 
 def loop_gradients() -> CompileGradient | None:
@@ -133,7 +132,9 @@ def loop_units(backend: Backend) -> PrintResuming | None:
     return abilities_of(compile_host if backend is compile_placed else backend).loop_unit
 
 
-def compile_there(backend: Backend, graph: Graph, kind: str, number: int, mode: str = "default") -> Any:
+def compile_there(
+    backend: Backend, graph: Graph, kind: str, number: int, mode: str = "default", examples: Sequence[Any] = ()
+) -> Any:
     """Compile a graph whose arrays are on the device of this kind and number, for that device: what it computes stays there.
 
     The host's backend means the device's. Other backends take NumPy's arrays: copies are moved there and back. So they are where
@@ -144,7 +145,7 @@ def compile_there(backend: Backend, graph: Graph, kind: str, number: int, mode: 
     is_own = backend in (compile_host, compile_placed, DEVICES[kind])
     if is_own and graph.accuracy != "bitwise":
         return devices.compile_on(graph, number, mode)
-    return compile_on_copies((compile_host if is_own else backend)(graph, ()), graph, kind, number)
+    return compile_on_copies((compile_host if is_own else backend)(graph, examples), graph, kind, number)
 
 
 def compile_on_copies(call: Any, graph: Graph, kind: str, number: int) -> Any:

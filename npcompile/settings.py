@@ -12,7 +12,8 @@ INTERNAL_ERRORS = ("warn", "raise")
 TIERS = ("measured", "always")
 COMPILE = ("first call", "background")
 ACCURACIES = ("numpy", "bitwise", "fast")
-STANCES = ("default", "force_eager", "run_only", "fail_on_recompile")
+STANCES = ("default", "force_eager", "run_only", "fail_on_recompile", "eager_then_compile")
+SAME_STANCES = {"eager_on_recompile": "run_only"}  # what torch.compiler.set_stance calls it
 BOOLEANS = ("enabled", "compile_while_traced", "fallback_random", "native_loops")
 
 
@@ -82,7 +83,7 @@ class Config:
     environment has NPCOMPILE_DISABLE=1; `npcompile.disabled` switches off for a `with` block."""
 
     stance: str = "default"
-    """What calls do, in all threads; `npcompile.set_stance` says what the four are, and sets it for a `with` block."""
+    """What calls do, in all threads; `npcompile.set_stance` says what they are, and sets it for a `with` block."""
 
     compile_while_traced: bool = False
     """Do functions stay compiled while a debugger, coverage or a line profiler traces? False: they run as they are then, so that
@@ -134,6 +135,7 @@ class Config:
             raise ValueError(f"check_nan is False, True or 'inf', not {value!r}")
         if name == "tiers" and value not in TIERS:
             raise ValueError(f"unknown tiers {value!r}: choose one of {', '.join(TIERS)}")
+        value = SAME_STANCES.get(value, value) if name == "stance" and isinstance(value, str) else value
         if name == "stance" and value not in STANCES:
             raise ValueError(f"unknown stance {value!r}: choose one of {', '.join(STANCES)}")
         if name == "accuracy" and value not in ACCURACIES:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from sys import gettrace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from npcompile.settings import after_change, config
 from npcompile.tensor_core.context import set_within
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Tools of sys.monitoring by number, up to Python 3.11 none: debuggers, coverage, profilers.
 TOOLS = (0, 1, 2) if hasattr(sys, "monitoring") else ()
@@ -89,14 +93,17 @@ def disabled() -> Iterator[None]:
 
 
 class set_stance:
-    """Choose what calls of compiled functions do from now on, in all threads; as a context manager, for a `with` block.
+    """Choose what calls of compiled functions do from now on, in all threads; for a `with` block as a context manager, and for
+    the calls of a function as its decorator.
 
     Parameters
     ----------
     stance
         "default": compile what is new. "run_only": compile nothing; calls for which nothing is compiled run as they are.
         "fail_on_recompile": compile nothing; such calls raise RuntimeError, which says what changed. Warm up, then set one of
-        these, in a server that must not wait for a compiler. "force_eager": run everything as it is.
+        these, in a server that must not wait for a compiler. "force_eager": run everything as it is. "eager_then_compile":
+        run the first call with each kind of arguments as it is, and compile in the second, where sizes that differ from those
+        of the first are symbols at once. It saves a program where sizes change in each call.
 
     Raises
     ------
@@ -106,8 +113,8 @@ class set_stance:
     Notes
     -----
     What is compiled stays. `explain` compiles in any case. Derivatives for which nothing is compiled are computed by Tensors, an
-    operation at a time, with "run_only". The words are those of `torch.compiler.set_stance`; "run_only" is called
-    "eager_on_recompile" there.
+    operation at a time, with "run_only". The words are those of `torch.compiler.set_stance`, and "run_only" may be called
+    "eager_on_recompile" as there.
 
     >>> with set_stance("run_only"):
     ...     pass
@@ -123,10 +130,24 @@ class set_stance:
     def __exit__(self, *raised: object) -> None:
         config.stance = self.before
 
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        stance, config.stance = config.stance, self.before
+
+        @functools.wraps(function)
+        def within(*args: P.args, **kwargs: P.kwargs) -> R:
+            with set_stance(stance):
+                return function(*args, **kwargs)
+
+        return within
+
 
 def may_compile() -> bool:
     """May something new be compiled here?"""
     return config.stance not in ("run_only", "fail_on_recompile") or _is_disabled.get() is False
+
+
+def runs_first_calls_plain() -> bool:
+    return config.stance == "eager_then_compile" and _is_disabled.get() is not False
 
 
 @contextmanager

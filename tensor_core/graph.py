@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,6 +12,7 @@ import numpy as np
 from npcompile.tensor_core.decline import DataDecides, Decline
 from npcompile.tensor_core.dim import Dim, ShapeEnv, evaluate
 from npcompile.tensor_core.dtypes import kind_of
+from npcompile.tensor_core.keys import freeze
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, is_static
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.source import Source
@@ -92,8 +92,38 @@ class Graph:
         """The outputs, by NumPy: for graphs in params of nodes, which write nothing. Takes what a compiled graph takes."""
         return run(self, values, lambda op, *xs, **params: op.eager(*xs, **params))[0]
 
+    def run(self, *inputs: Any) -> tuple[Any, ...]:
+        """The outputs, computed by NumPy an operation at a time; `writes` are done to the inputs. Takes what a compiled graph
+        takes. The `symbols` are found in shapes where they are not given; TypeError for another number of values."""
+        count = len(self.inputs)
+        symbols = dict(zip(self.symbols, inputs[count:])) or sizes_in(self.inputs, inputs)
+        if len(inputs) not in (count, count + len(self.symbols)) or not symbols.keys() >= {*self.symbols}:
+            sizes = f" and the integers {', '.join(self.symbols)}" if self.symbols else ""
+            raise TypeError(f"{self.name} takes {count} inputs{sizes}, and {len(inputs)} values were given")
+        arrays = [np.asarray(x, n.dtype) if n.meta.weak else x for x, n in zip(inputs, self.inputs)]
+        given = [*arrays, *(symbols[name] for name in self.symbols)]
+        outputs, contents = run(self, given, lambda op, *xs, **params: op.eager(*xs, **params))
+        results = tuple(give_out(value, meta, symbols) for value, meta in zip(outputs, self.metas))
+        for (index, _), value in zip(self.writes, [np.array(c) for c in contents]):  # all are computed before any is written
+            inputs[index][...] = value
+        return results
+
+    def print_tabular(self) -> None:
+        """Print a line for each input and operation: name, operation, what it reads, shape, dtype, and the user's line."""
+        print(table(self))
+
     def __str__(self) -> str:
         return print_graph(self)
+
+
+def sizes_in(nodes: Sequence[Node], values: Sequence[Any]) -> dict[str, int]:
+    """The symbols that are sizes of these inputs, as the arrays have them."""
+    found: dict[str, int] = {}
+    for node, x in zip(nodes, values):
+        for size, n in zip(node.meta.shape, np.shape(x)):
+            if isinstance(size, Dim) and len(names := [*size.symbols()]) == 1 and str(size) == names[0]:
+                found[names[0]] = n
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,30 +341,6 @@ class Builder:
         return graph.with_(symbols=tuple(symbols)) if symbols else graph
 
 
-def freeze(value: Any) -> Any:
-    """A hashable key that tells -0.0 from 0.0, 1 from 1.0 from True, and a NaN from one of another sign alone."""
-    if type(value) in KEYS:  # most of them
-        return KEYS[type(value)](value)
-    if isinstance(value, np.dtype):
-        return (value, value.char)  # of C's long and long long, which are equal
-    if isinstance(value, np.ndarray):
-        return (value.dtype, value.dtype.char, value.shape, value.tobytes())
-    if isinstance(value, np.generic):
-        return (type(value), value.tobytes())
-    if isinstance(value, (float, complex)):
-        return (type(value), struct.pack("dd", value.real, value.imag))
-    return next((key(value) for kind, key in KEYS.items() if isinstance(value, kind)), value)
-
-
-KEYS: dict[type, Callable[[Any], Any]] = {
-    dict: lambda value: tuple((k, freeze(v)) for k, v in sorted(value.items())) if value else (),
-    tuple: lambda value: tuple(map(freeze, value)),
-    list: lambda value: tuple(map(freeze, value)),
-    int: lambda value: (type(value), value),
-    str: lambda value: value,
-}
-
-
 def symbols_of(value: Any) -> Iterator[str]:
     """The symbols that a node's sizes and params are written with."""
     match value:
@@ -411,6 +417,23 @@ def run(graph: Graph, inputs: Sequence[Any], call: Callable[..., Any]) -> tuple[
     return [values[n] for n in graph.outputs], [values[n] for _, n in graph.writes]
 
 
+def give_out(value: Any, meta: TensorMeta, symbols: dict[str, int]) -> Any:
+    """A fresh array with the promised memory order, or a NumPy scalar."""
+    value = np.asarray(value)
+    if value.dtype.char != meta.dtype.char:  # C's long and long long, which are equal as dtypes
+        value = value.astype(meta.dtype)
+    if not meta.boxed:
+        return value[()]
+    strides = bind(meta.strides, symbols)
+    axes = sorted(range(value.ndim), key=lambda a: (-strides[a], a))
+    prototype = np.empty([value.shape[a] for a in axes], value.dtype).transpose(np.argsort(axes)) if axes else value
+    out = np.empty_like(prototype, order="K")  # owns its memory, in the order of the prototype
+    if all(n == 1 or s == t for n, s, t in zip(out.shape, out.strides, strides)):  # those of axes of length 1 too
+        out = np.ndarray(value.shape, value.dtype, strides=strides)
+    out[...] = value
+    return out
+
+
 def print_graph(graph: Graph) -> str:
     """The graph as a readable Python program, with dtype, shape and the user's line.
 
@@ -454,3 +477,21 @@ def show_param(value: Any) -> str:
 
 def is_dynamic(graph: Graph) -> bool:
     return not all(is_static(n.meta.shape) for n in graph.inputs)
+
+
+def table(graph: Graph) -> str:
+    """The graph as a table; those in params of nodes come after it, with the node's name before."""
+    names: dict[Node, str] = {n: f"x{k}" for k, n in enumerate(graph.inputs)}
+    rows: list[tuple[str, ...]] = [("name", "op", "inputs", "shape", "dtype", "line")]
+    inside: list[Graph] = []
+    for node in graph.nodes:
+        name = names.setdefault(node, f"t{len(names) - len(graph.inputs)}")
+        read = ", ".join(names[i] for i in node.inputs)
+        rows.append((name, node.op, read, show_param(node.meta.shape), node.meta.dtype.name, str(node.location or "")))
+        inside += [replace(part, name=f"{name}.{key}") for key, part in subgraphs(node).items()]
+    rows.append(("return", "", ", ".join(names[n] for n in graph.outputs), "", "", ""))
+    rows += [("write", "", f"x{k}[...] = {names[n]}", "", "", "") for k, n in graph.writes]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    rows.insert(1, tuple("-" * width for width in widths))
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
+    return "\n\n".join(["\n".join([graph.name, *lines]), *map(table, inside)])

@@ -119,3 +119,43 @@ def test_derivatives(function: Any, slope: Any) -> None:
     np.testing.assert_allclose(gradient(X), slope(X))
     with npc.set_stance("fail_on_recompile"):
         np.testing.assert_allclose(gradient(X), slope(X))
+
+
+def test_torch_calls_run_only_otherwise(compiled: Any) -> None:
+    with npc.set_stance("eager_on_recompile"):
+        assert npc.config.stance == "run_only"
+        np.testing.assert_array_equal(compiled(X), stepped(X))
+    assert variants(compiled) == 0
+
+
+def test_the_second_call_compiles_with_sizes_as_symbols() -> None:
+    function = lambda x: np.sin(x) * 2  # noqa: E731
+    compiled = npc.compile(function)
+    with npc.config.patch(tiers="always"), npc.set_stance("eager_then_compile"):
+        for n, wanted in ((5, 0), (6, 1), (7, 1), (5, 1)):
+            np.testing.assert_array_equal(compiled(np.ones(n)), function(np.ones(n)))
+            assert variants(compiled) == wanted
+        compiled(np.ones((5, 2)))  # of another kind: it runs as it is
+        assert variants(compiled) == 1
+        compiled(np.ones((5, 2)))
+        assert variants(compiled) == 2
+        assert npc.explain(npc.compile(function))(np.ones(3)).graphs
+
+
+def test_as_a_decorator(compiled: Any) -> None:
+    @npc.set_stance("force_eager")
+    def run(x: Any) -> Any:
+        """Its own."""
+        assert npc.config.stance == "force_eager"
+        return compiled(x)
+
+    assert npc.config.stance == "default" and run.__doc__ == "Its own."
+    np.testing.assert_array_equal(run(X), stepped(X))
+    assert variants(compiled) == 0 and npc.config.stance == "default"
+
+
+def test_other_words() -> None:
+    with pytest.raises(ValueError, match=r"unknown stance 'eager'.*eager_then_compile"):
+        npc.set_stance("eager")
+    with pytest.raises(ValueError, match="unknown stance 3"):
+        npc.set_stance(3)  # type: ignore[arg-type]

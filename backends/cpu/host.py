@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu import nonzero, searches, small_matrices
-from npcompile.backends.eager import give_out
 from npcompile.backends.kernels.graph_partition import Piece
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, IGNORES_ALL, CompiledGraph, FloatingPointSignal
 from npcompile.tensor_core.dim import Dim, same
-from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
+from npcompile.tensor_core.graph import Bound, Graph, Node, bind, give_out, subgraphs, symbols_of
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides, is_packed
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.extern import Unexpected

@@ -18,7 +18,8 @@ from npcompile.backends.cuda.runtime import device as cuda
 from npcompile.tensor_core.array import cast
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.dtypes import dtype_of_char
-from npcompile.tensor_core.graph import Builder, freeze
+from npcompile.tensor_core.graph import Builder
+from npcompile.tensor_core.keys import freeze
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, broadcast_strides, keep_order_strides, packed_strides
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensors.devices import KINDS, DeviceArrays

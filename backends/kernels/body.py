@@ -14,7 +14,8 @@ from npcompile.backends.kernels.kernel import CheckIndex, Let, Load, Loop, Posit
 from npcompile.backends.kernels.regions import bounds
 from npcompile.backends.kernels.schedule import MOVEMENT, Buffer, Schedule, concatenated, index_key
 from npcompile.tensor_core.dim import Dim, Size
-from npcompile.tensor_core.graph import Node, freeze
+from npcompile.tensor_core.graph import Node
+from npcompile.tensor_core.keys import freeze
 from npcompile.tensor_core.meta import contiguous_strides
 from npcompile.tensor_core.value_ranges import is_inside
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from npcompile.backends.background import NotYet
 from npcompile.backends.data_dependent_sizes import compile_measured
 from npcompile.backends.eager import compile_eager, compiling_eager
@@ -18,6 +20,7 @@ from npcompile.backends.registry import CompiledGraph, compiled_graph
 from npcompile.devices import compile_here, compile_on_copies, compile_there, compiling_here
 from npcompile.logs import log
 from npcompile.settings import config
+from npcompile.tensor_core.dim import hint_of
 from npcompile.tensor_core.events import COUNTS, stretch
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.guards import Guard
@@ -97,7 +100,7 @@ def finish(function: Compiled[Point], point: Point, capture: Capture, frame: Fra
     def compiled_variant() -> Variant:
         compiled = None
         if graph is not None:
-            compiled = compile_graph(function, graph, timings, capture.place, needed)
+            compiled = compile_graph(function, graph, timings, capture.place, needed, examples_of(function, capture, graph))
             called = function.name_constant(compiled.quickest, "graph_")
             emitter.call_graph(graph, compiled, called, native, function.name_constant(point, "point_"))
         lines = [*emitter.lines, *following]
@@ -196,8 +199,8 @@ def attach_backward(function: Compiled[Point], backward: Backward, graph: Graph,
     function.splits.append(backward.split)
     place = capture.place
 
-    def compile(gradients: Graph) -> CompiledGraph:
-        return compile_graph(function, simplify(gradients), {}, place)
+    def compile(gradients: Graph, values: Sequence[Any]) -> CompiledGraph:
+        return compile_graph(function, simplify(gradients), {}, place, examples=values)
 
     arguments = capture.builder.arguments
     leaves = [str(t.source) for t in backward.leaves if t.source is not None]
@@ -209,12 +212,16 @@ def attach_backward(function: Compiled[Point], backward: Backward, graph: Graph,
 
 
 def compile_graph(
-    function: Compiled[Point], graph: Graph, timings: dict[str, float], place: Place | None = None, needed: set[str] | None = None
+    function: Compiled[Point],
+    graph: Graph,
+    timings: dict[str, float],
+    place: Place | None = None,
+    needed: set[str] | None = None,
+    examples: Sequence[Any] = (),
 ) -> CompiledGraph:
-    """`needed`: sizes that data decides, where not all are asked for."""
+    """`needed`: sizes that data decides, where not all are asked for. `examples`: for backends of the user's."""
     log("graph_code", lambda: str(graph))
     began = time.perf_counter()
-    examples = [None] * len(graph.inputs)
     try:
         backend = function.options.backend
         mode = function.options.mode
@@ -223,16 +230,16 @@ def compile_graph(
             if config.check_nan and not function.options.has_own_backend:
                 made = checked_graph(graph, place, config.check_nan == "inf", needed)
             elif place is not None:
-                made = compile_there(backend, graph, place.kind, place.number, mode)
+                made = compile_there(backend, graph, place.kind, place.number, mode, examples)
             elif graph.measured:
-                made = compile_measured(graph, lambda piece: compiling_here(backend, piece, mode), needed)
+                made = compile_measured(graph, lambda piece: compiling_here(backend, piece, mode, alike(function, piece)), needed)
             else:
-                made = compile_here(backend, graph, mode)
+                made = compile_here(backend, graph, mode, examples)
     except (NoCompiler, CompilerError) as error:
         if isinstance(error, CompilerRefused) and config.internal_errors == "raise":
             raise
         warn_once(f"{error} NumPy runs the captured graphs; `python -m npcompile.doctor` tells how to get a compiler.")
-        made = compile_measured(graph, compiling_eager) if graph.measured else compile_eager(graph, examples)
+        made = compile_measured(graph, compiling_eager) if graph.measured else compile_eager(graph, ())
     compiled = compiled_graph(made)
     if config.check_nan and function.options.has_own_backend:
         compiled = looking_at_results(compiled, graph, config.check_nan == "inf")
@@ -242,6 +249,30 @@ def compile_graph(
     COUNTS["graphs"] += 1
     COUNTS["kernels"] += len(compiled.kernels)
     return compiled
+
+
+def examples_of(function: Compiled[Point], capture: Capture, graph: Graph) -> list[Any]:
+    """What a backend of the user's is shown: what this call gives the graph, arrays themselves, and an int for each symbol."""
+    if not function.options.has_own_backend:
+        return []
+    hints = capture.builder.env.hints
+    scope = function.namespace | capture.arguments | hints
+    found = []
+    for source, like in zip(capture.builder.arguments, alike(function, graph)):
+        example = capture.examples.get(source) if source is not None else None
+        if example is None and source is not None and scope.keys() >= {*source.names()}:
+            example = eval(str(source), scope)  # a number
+        found.append(like if example is None else example)
+    return [*found, *(hints[name] for name in graph.symbols)]
+
+
+def alike(function: Compiled[Point], graph: Graph) -> list[Any]:
+    """Arrays and numbers as those that the graph takes, where there are none yet: what the program finds on its way."""
+    if not function.options.has_own_backend:
+        return []
+    made = [np.ones(tuple(map(hint_of, node.meta.shape)), node.dtype) for node in graph.inputs]
+    sizes = [graph.env.hints[name] for name in graph.symbols] if graph.env is not None else []
+    return [*(x if node.meta.boxed else x[()] for x, node in zip(made, graph.inputs)), *sizes]
 
 
 def checked_graph(graph: Graph, place: Place | None, has_infinities: bool, needed: set[str] | None) -> CompiledGraph:

@@ -29,6 +29,7 @@ from npcompile.tracer.compiled import Compiled
 from npcompile.tracer.conditions import UNLESS_IT_HOLDS
 from npcompile.tracer.fast_paths import first_paths
 from npcompile.tracer.faults import OF_DATA, is_fault, warn_of_fault
+from npcompile.tracer.first_calls import is_first_of_kind
 from npcompile.tracer.host_fallback import Place
 from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.misfits import is_misfit
@@ -258,7 +259,7 @@ class Point:
         function = self.function
         if self.is_start and not function.is_current:  # renewed since the call
             return function.current.compiled.dispatch(*state)
-        if not may_compile():
+        if not may_compile() or is_first_of_kind(self, state):
             return self.refuse(state)
         if self.is_to_wait():
             Disturbances.number += 1

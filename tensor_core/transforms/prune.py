@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from npcompile.tensor_core.dim import ShapeEnv
-from npcompile.tensor_core.graph import Builder, Graph, Node, freeze, topological
+from npcompile.tensor_core.graph import Builder, Graph, Node, topological
+from npcompile.tensor_core.keys import freeze
 from npcompile.tensor_core.transforms.subgraph import Name, graph_of
 
 PRUNED = ("cond", "checkpoint", "while_loop", "for_loop")

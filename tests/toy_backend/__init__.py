@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.eager import give_out
 from npcompile.backends.registry import CompiledGraph, FloatingPointSignal, register_backend
-from npcompile.tensor_core.graph import Graph, bind
+from npcompile.tensor_core.graph import Graph, bind, give_out
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.transforms.decompose import expanded
 from tests.toy_backend.primitives import PRIMITIVES

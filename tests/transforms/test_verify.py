@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from npcompile.tensor_core.graph import Builder, InvalidGraph, Node, freeze, verify
+from npcompile.tensor_core.graph import Builder, InvalidGraph, Node, verify
+from npcompile.tensor_core.keys import freeze
 from npcompile.tensor_core.meta import TensorMeta
 
 F8 = np.dtype("f8")

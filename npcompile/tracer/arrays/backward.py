@@ -100,7 +100,7 @@ class BackwardProgram:
     """The gradients' graph, compiled when they are first asked for."""
 
     backward: Backward
-    compile: Callable[[Graph], CompiledGraph]
+    compile: Callable[[Graph, Sequence[Any]], CompiledGraph]  # with the values of its first call
     symbols: tuple[str, ...]  # names of the integers that `attach_backward` is given
     compiled: CompiledGraph | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -109,7 +109,7 @@ class BackwardProgram:
         if self.compiled is None:
             with self.lock:
                 if self.compiled is None:
-                    self.compiled = self.compile(self.backward.split.backward)
+                    self.compiled = self.compile(self.backward.split.backward, values)
         return self.compiled(*values)
 
     def replay(
