@@ -16,7 +16,7 @@ from npcompile.backends.errors import WrongSetting
 from npcompile.backends.registry import NoDevice
 from npcompile.settings import config
 from npcompile.switch import is_plain_now, may_compile
-from npcompile.tensor_core.events import COUNTS, moment, stretch
+from npcompile.tensor_core.events import COUNTS, WATCHERS, moment, stretch
 from npcompile.tensor_core.garbage import without_collections
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.guards import HasKey
@@ -400,11 +400,17 @@ class Point:
     def location(self) -> Location:
         return self.function.program.location(self.layout.index)
 
-    def count_exit(self, iterations: int) -> None:
-        """A native program has left for Python, after so many iterations."""
-        self.entered += 1
-        self.iterations += iterations
-        COUNTS["side_exits"] += 1
+    def lines_of_exit(self, name: str) -> tuple[str, ...]:
+        """Count that a native program has left for Python, after as many iterations as it tells last. `name`: of this Point.
+
+        Nothing is called here unless somebody watches: Python would see to signals then, and what their handlers raise would
+        come before what the iterations have done to attributes.
+        """
+        counts, watchers = (self.function.name_constant(x, "events_") for x in (COUNTS, WATCHERS))
+        counted = f"{name}.entered += 1", f"{name}.iterations += found[-1]", f"{counts}['side_exits'] += 1"
+        return ("where = found[0]", *counted, f"if {watchers}:", f"    {name}.tell_exit()")
+
+    def tell_exit(self) -> None:
         moment("side exit", self.function.code.co_qualname, self.location)
 
     @uncounted

@@ -107,7 +107,7 @@ class WholeFunction:
         yield from (f"    if not {name(IGNORES_UNDERFLOW.holds)}():", f"        {natively}")
         yield from (f"    {line}" for line in self.call(facts, f"[{name(_present_state)}()]"))
         named = name(point, "point_")
-        yield from ("where = found[0]", f"{named}.count_exit(found[-1])")
+        yield from point.lines_of_exit(named)
         ways = self.native.ways.found
         polled = {op.state for op in walk(self.program.body) if isinstance(op, Poll | Routine)}
         for number, way in enumerate(ways):

@@ -322,7 +322,7 @@ class NativeLoop:
         lines = [*lines_of_call(known), f"if found[0] == {UNUSUAL}:", f"    if not {ignores}():", f"        return {native}"]
         lines += [f"    {line}" for line in lines_of_call(f"[{name(_present_state)}()]")]
         point = name(self.point, "point_")
-        lines += ["where = found[0]", f"{point}.count_exit(found[-1])"]
+        lines += self.point.lines_of_exit(point)
         for k, exit in sorted(enumerate(blocks.exits), key=lambda each: not each[1].is_end):
             lines += [f"if where == {k}:", *(f"    {line}" for line in self.leave(exit))]
         # Memory that no element can be read from where it is, or not be written to. Else it is nothing for this program.
