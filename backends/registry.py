@@ -14,6 +14,7 @@ import numpy as np
 from npcompile.backends.loop_ir.native import DeviceProgram
 from npcompile.backends.passes import Pass
 from npcompile.backends.together import Steps
+from npcompile.tensor_core.costs import Costs
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.loop_ir.ops import Program
 
@@ -144,6 +145,7 @@ class Abilities:
     compiling: Callable[[Graph], Steps[CompiledGraph]] | None = None  # the backend in steps, where it has such
     compile_gradient: Callable[..., Any] | None = None  # of programs of the loop IR: backends/loop_ir/native.py
     compile_callback: Callable[..., Any] | None = None  # the same
+    costs: Callable[[Graph], Costs] | None = None  # what a graph whose sizes are known computes and moves
     loop_unit: Callable[..., Any] | None = None  # the same of programs that Python may go on with
 
 

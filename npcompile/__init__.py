@@ -23,6 +23,7 @@ from npcompile.exporting import export
 from npcompile.generalized import GeneralVectorized, guvectorize
 from npcompile.host_calls import callback, debug_print
 from npcompile.logs import set_logs, set_logs_from_environment
+from npcompile.lowering import Compiled, Lowered, MemoryAnalysis, lower
 from npcompile.marks import mark_dynamic, mark_static
 from npcompile.packages import CompiledPackage, compile_package
 from npcompile.profiling import Profile, profile
@@ -70,12 +71,15 @@ __version__ = "0.1.0"
 __all__ = [
     "CFunction",
     "CheckFailed",
+    "Compiled",
     "CompiledPackage",
     "Explanation",
     "ExportError",
     "Exported",
     "GeneralVectorized",
     "GraphBreakError",
+    "Lowered",
+    "MemoryAnalysis",
     "Profile",
     "Tensor",
     "Vectorized",
@@ -120,6 +124,7 @@ __all__ = [
     "linspace",
     "list_backends",
     "load_exported",
+    "lower",
     "mark_dynamic",
     "mark_static",
     "no_grad",

@@ -42,6 +42,7 @@ _INSPECTS_ITSELF = (
     "breakpoint",
     "set_trace",
 )
+METHODS: dict[str, Callable[[types.FunctionType], Any]] = {}  # that compiled functions get: name -> what makes it
 _GENERATOR_FLAGS = 0x20 | 0x80 | 0x200  # generator, coroutine, async generator
 
 
@@ -256,7 +257,10 @@ def new_entry(function: types.FunctionType, options: Options, is_switched: bool 
         return entry
     if options.when_hot and only_moves(function.__code__):
         return function
-    return CompiledFunction(function, options, make_entry, is_switched).entry
+    entry = CompiledFunction(function, options, make_entry, is_switched).entry
+    for name, made in METHODS.items():
+        setattr(entry, name, made(entry))
+    return entry
 
 
 def captured(function: types.FunctionType) -> types.FunctionType:

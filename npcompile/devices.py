@@ -11,6 +11,7 @@ from npcompile.backends.loop_ir.native import CompileCallback, CompileGradient, 
 from npcompile.backends.registry import DEVICES, Backend, CompiledGraph, abilities_of, compiled_graph, devices_of
 from npcompile.backends.together import Steps, at_once
 from npcompile.tensor_core.context import set_within
+from npcompile.tensor_core.costs import Costs
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors.devices import CURRENT, HOST
 
@@ -111,6 +112,13 @@ def compiling_here(backend: Backend, graph: Graph, mode: str, examples: Sequence
 def loop_gradients() -> CompileGradient | None:
     """What makes native functions of gradients of loops here: the host's, where no device is chosen."""
     return abilities_of(compile_host).compile_gradient if CURRENT.get() == HOST else None
+
+
+def graph_costs(graph: Graph) -> Costs:
+    """What a graph computes and moves on the host."""
+    costs = abilities_of(compile_host).costs
+    assert costs is not None
+    return costs(graph)
 
 
 def host_programs() -> CompileGradient:

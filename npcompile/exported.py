@@ -19,9 +19,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from npcompile.backends.c99 import write_c, write_wheel
 from npcompile.backends.c99.description import Description, dtype_in_words
-from npcompile.backends.c99.project import Project
-from npcompile.backends.c99.wheel import Wheel
 from npcompile.backends.errors import NoCompiler
 from npcompile.backends.loop_ir import target
 from npcompile.backends.loop_ir.native import Native, Taken
@@ -188,7 +187,10 @@ class Exported:
         Without functions of the C library's such as exp, and without powers and products of matrices, the numbers have the bits
         of Python's and NumPy's.
         """
-        return self._project(name).write(Path(folder))
+        try:
+            return write_c(self._described(name), Path(folder))
+        except target.Unsupported as error:
+            raise ExportError(f"{self.name} cannot be C: {error}") from error
 
     def to_wheel(self, folder: str | Path, name: str = "", version: str = "1.0") -> Path:
         """Write the program as a wheel that needs NumPy alone: no compiler and no npcompile where it is installed.
@@ -223,28 +225,22 @@ class Exported:
         errors, as under `np.errstate(all="ignore")`. Its numbers have the bits that `to_c` says.
         """
         try:
-            return Wheel(self._project(name, tells=True), version).write(Path(folder))
+            return write_wheel(self._described(name), Path(folder), version)
         except target.Unsupported as error:
             raise ExportError(f"{self.name} cannot be a wheel: {error}") from error
 
-    def _project(self, name: str, tells: bool = False) -> Project:
-        try:
-            return Project(
-                Description(
-                    name or self.name,
-                    self.doc,
-                    self.parsed(),
-                    [p.name for p in self.parameters],
-                    [p.is_written for p in self.parameters],
-                    None if self.dynamic else [p.shape for p in self.parameters],
-                    self.causes,
-                    self.outside,
-                    f"npcompile {own_version()}",
-                ),
-                tells,
-            )
-        except target.Unsupported as error:
-            raise ExportError(f"{self.name} cannot be C: {error}") from error
+    def _described(self, name: str) -> Description:
+        return Description(
+            name or self.name,
+            self.doc,
+            self.parsed(),
+            [p.name for p in self.parameters],
+            [p.is_written for p in self.parameters],
+            None if self.dynamic else [p.shape for p in self.parameters],
+            self.causes,
+            self.outside,
+            f"npcompile {own_version()}",
+        )
 
     # --- arguments
 

@@ -9,6 +9,7 @@ from typing import Any
 from npcompile.backends.loop_ir.native import Callback, CType, Native, Parameter, Resuming, Taken
 from npcompile.backends.registry import Abilities, CompiledGraph, register_backend
 from npcompile.backends.together import Steps
+from npcompile.tensor_core.costs import Costs
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.loop_ir.ops import Program
 
@@ -61,6 +62,13 @@ def loop_unit(program: Program) -> Resuming:
     return unit_of(program)
 
 
+def costs(graph: Graph) -> Costs:
+    """What a graph computes and moves: see `graph_costs.costs`."""
+    from npcompile.backends.cpu import graph_costs
+
+    return graph_costs.costs(graph)
+
+
 def register() -> None:
     abilities = Abilities(
         is_own=True,
@@ -70,6 +78,7 @@ def register() -> None:
         release_memory=release_memory,
         compile_gradient=compile_gradient,
         compile_callback=compile_callback,
+        costs=costs,
         loop_unit=loop_unit,
     )
     register_backend("cpu", compile_cpu, abilities)
