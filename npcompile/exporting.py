@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -11,12 +12,14 @@ import numpy as np
 
 from npcompile.compiler import original
 from npcompile.exported import Exported, ExportError, parameters_of
+from npcompile.handled_lines import Handlers
 from npcompile.tensor_core.loop_ir.activity import written_params
 from npcompile.tensor_core.loop_ir.buffers import use_buffers
-from npcompile.tensor_core.loop_ir.causes import tell_apart
+from npcompile.tensor_core.loop_ir.causes import FLOATING_POINT, Cause, tell_apart
 from npcompile.tensor_core.loop_ir.clone import renumber
+from npcompile.tensor_core.loop_ir.forms import walk
 from npcompile.tensor_core.loop_ir.fp_status import look_once
-from npcompile.tensor_core.loop_ir.ops import Constant, FrameState, Op, Param, Policy, Program
+from npcompile.tensor_core.loop_ir.ops import Check, Constant, FrameState, Let, Op, Param, Policy, Program, SideExit
 from npcompile.tensor_core.loop_ir.pipeline import differentiable
 from npcompile.tensor_core.loop_ir.printer import print_program
 from npcompile.tensor_core.loop_ir.types import Memref, Object, type_of
@@ -87,7 +90,7 @@ def export(f: Callable[..., Any], *args: Any, dynamic: bool = True) -> Exported:
     keep_numbers(program, outside, len(given))
     look_once(program, next(op.name for op in program.body if isinstance(op, FrameState)))
     use_buffers(program)
-    causes = tell_apart(program)
+    causes = known_to_callers(tell_apart(program), program, function)
     renumber(program)
     arrays = tuple(np.array(x, order="C") for x in outside if isinstance(x, np.ndarray))
     if any(written_params(program, len(program.params))[len(given) :]):
@@ -135,6 +138,17 @@ def keep_numbers(program: Program, outside: list[Any], count: int) -> None:
             made.append(Constant(param.value, x.item() if isinstance(x, np.generic) else x))
     program.params[count:] = kept
     program.body[1:1] = made
+
+
+def known_to_callers(causes: Sequence[Cause], program: Program, function: FunctionType) -> list[Cause]:
+    """What the function may handle itself is no exception of its: only Python knows what comes of it."""
+    handlers = Handlers(function.__code__, [op.at for op in walk(program.body) if isinstance(op, Check | Let | SideExit)])
+    return [
+        replace(each, exception="", text=f"{each.text or each.exception}, which a handler may take")
+        if each.exception not in ("", FLOATING_POINT) and handlers.may_handle(each.at)
+        else each
+        for each in causes
+    ]
 
 
 def cannot(function: FunctionType, error: Unsupported) -> ExportError:

@@ -23,7 +23,12 @@ from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, TupleOf,
 from npcompile.tensor_core.loop_ir.types import FLOATING, NUMPYS, Kind, List, Memref, Object, Scalar, Type, kind_in_words
 
 DONE, NO_MEMORY, UNFIT = 0, 1, 2  # what a function gives; from here on, why there is no result
-SELF: Final = {"equal": ("!isnan({})", "1"), "not_equal": ("!!isnan({})", "0")}  # of floating-point numbers, and of others
+# Comparisons of a number with itself: of floating-point numbers, and of others.
+SELF: Final = {
+    **dict.fromkeys(("equal", "less_equal", "greater_equal"), ("!isnan({})", "1")),
+    **dict.fromkeys(("less", "greater"), ("0", "0")),
+    "not_equal": ("!!isnan({})", "0"),
+}
 Form: TypeAlias = tuple[Any, ...]  # of a result, as in_wheels.py reads it
 
 

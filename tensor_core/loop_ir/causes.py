@@ -24,9 +24,13 @@ from npcompile.tensor_core.loop_ir.ops import (
     SideExit,
     Size,
 )
-from npcompile.tensor_core.loop_ir.types import BOOL, F32, F64, FLOAT
+from npcompile.tensor_core.loop_ir.rows import result_type
+from npcompile.tensor_core.loop_ir.types import F32, F64, FLOAT, Scalar
 
-OUT_OF_RANGE = ("cosh", "exp", "exp2", "expm1", "sinh", "power")  # where the result of Python's is not finite
+# Of `math`'s functions, where an argument is finite and the result is not.
+OUT_OF_DOMAIN = ("arccos", "arccosh", "arcsin", "arctanh", "log", "log10", "log1p", "log2", "sqrt")
+OUT_OF_RANGE = ("cosh", "exp", "exp2", "expm1", "sinh")
+DIVISIONS = ("divide", "floor_divide", "remainder")
 OVERFLOWS = ("add_overflows", "subtract_overflows", "multiply_overflows", "left_shift_overflows")
 FLOATING_POINT = "FloatingPointError"
 
@@ -45,16 +49,27 @@ def tell_apart(program: Program) -> list[Cause]:
     result. The first one is what no program says: that a signal waits."""
     (state,) = [op for op in program.body if isinstance(op, FrameState)]
     made = {value: op for op in walk(program.body) for value in results(op)}
+    divisors = pythons_divisors(program)
     found = {Cause("", "a signal waits", state.at): state.name}
     for region in all_regions(program.body):
-        region[:] = [each for op in region for each in told(program, op, made, found)]
+        region[:] = [each for op in region for each in told(program, op, made, divisors, found)]
     others = list(found.items())[1:]
     after = program.body.index(state) + 1
     program.body[after:after] = [FrameState(name, k + 1, [], [], cause.at) for k, (cause, name) in enumerate(others)]
     return list(found)
 
 
-def told(program: Program, op: Op, made: dict[int, Op], found: dict[Cause, int]) -> Iterator[Op]:
+def pythons_divisors(program: Program) -> set[int]:
+    """Numbers that Python's own are divided by, and NumPy's are not: those give infinities and warnings."""
+    found: dict[bool, set[int]] = {True: set(), False: set()}
+    for op in walk(program.body):
+        if isinstance(op, Let) and op.op in DIVISIONS:
+            kind = program.types[op.result]
+            found[isinstance(kind, Scalar) and not kind.is_numpys].add(op.args[1])
+    return found[True] - found[False]
+
+
+def told(program: Program, op: Op, made: dict[int, Op], divisors: set[int], found: dict[Cause, int]) -> Iterator[Op]:
     """The op with a state for its cause, after Checks of what would be other causes."""
     match op:
         case Check(condition, at=at) if isinstance(asked := made.get(condition), Let):
@@ -63,16 +78,18 @@ def told(program: Program, op: Op, made: dict[int, Op], found: dict[Cause, int])
                     if program.types[value] in (FLOAT, F64, F32):
                         cause = Cause("", f"an argument of {computed.op} is infinite or no number", at)
                         yield from checked(program, "is_finite", [value], at, state_of(program, cause, found))
-            if asked.op == "greater" and is_zero(made.get(asked.args[1]), made) and not isinstance(made.get(asked.args[0]), Size):
+            if asked.op == "greater" and asked.args[0] in divisors:
                 cause = Cause("ZeroDivisionError", "division by zero", at)
                 yield from checked(program, "not_equal", asked.args, at, state_of(program, cause, found))
     if isinstance(op, Check | SideExit | FpCheck):
-        op.state = state_of(program, cause_of(op, made), found)
+        op.state = state_of(program, cause_of(op, made, divisors), found)
     yield op
 
 
 def checked(program: Program, row: str, args: list[int], at: Place, state: int) -> Iterator[Op]:
-    condition = program.new(BOOL)
+    kind = result_type(row, [program.types[value] for value in args])
+    assert kind is not None, row
+    condition = program.new(kind)
     yield Let(condition, row, [*args], at)
     yield Check(condition, state, at)
 
@@ -83,34 +100,36 @@ def state_of(program: Program, cause: Cause, found: dict[Cause, int]) -> int:
     return found[cause]
 
 
-def cause_of(op: Check | SideExit | FpCheck, made: dict[int, Op]) -> Cause:
+def cause_of(op: Check | SideExit | FpCheck, made: dict[int, Op], divisors: set[int]) -> Cause:
     match op:
         case SideExit():
             return Cause(*raised_at(op.at), op.at)
         case FpCheck():
             return Cause(FLOATING_POINT, "a floating-point error", op.at)
-    return Cause(*why_false(made.get(op.condition), made), op.at)
+    return Cause(*why_false(made.get(op.condition), made, divisors), op.at)
 
 
-def why_false(op: Op | None, made: dict[int, Op]) -> tuple[str, str]:
+def why_false(op: Op | None, made: dict[int, Op], divisors: set[int]) -> tuple[str, str]:
     """The exception and the text of a condition that does not hold."""
     if not isinstance(op, Let):
         return "", "the program was compiled for other values"
     args = [made.get(value) for value in op.args]
     are_sizes = [isinstance(arg, Size) for arg in args]
     match op.op:
-        case "is_index":
+        case "is_index" if not isinstance(args[1], Constant):  # else the count of a shift
             return "IndexError", "an index is out of bounds"
         case "logical_not" if isinstance(args[0], Let) and args[0].op in OVERFLOWS:
             return "", "an integer is out of the range of its word"
-        case "is_finite" if isinstance(args[0], Let):
-            return ("OverflowError", "math range error") if args[0].op in OUT_OF_RANGE else ("ValueError", "math domain error")
+        case "is_finite" if isinstance(args[0], Let) and args[0].op in OUT_OF_DOMAIN:
+            return "ValueError", "math domain error"
+        case "is_finite" if isinstance(args[0], Let) and args[0].op in OUT_OF_RANGE:
+            return "OverflowError", "math range error"
         case "not_equal" if are_sizes[0] and is_zero(args[1], made):
             return "ValueError", "an array has no elements"
-        case "not_equal" if is_zero(args[1], made):
+        case "not_equal" if op.args[0] in divisors:
             return "ZeroDivisionError", "division by zero"
-        case "greater" if is_zero(args[1], made) and not are_sizes[0]:
-            return "", "the divisor of integers is negative"
+        case "not_equal" | "greater" if is_zero(args[1], made):
+            return "", "a divisor is zero or negative"
         case "equal" if all(are_sizes):
             return "", "shapes of arrays fit each other otherwise than the examples' did"
     return "", "the program was compiled for other values"

@@ -176,7 +176,7 @@ def test_errors_are_pythons(i: int, a: float, error: type[Exception]) -> None:
 @pytest.mark.parametrize(
     ("i", "a", "said"),
     [
-        (-1, 1.0, "the divisor of integers is negative"),
+        (-1, 1.0, "a divisor is zero or negative"),
         (1, np.inf, "an argument of sqrt is infinite"),
         (1, np.nan, "an argument of sqrt"),
     ],
@@ -302,3 +302,47 @@ def test_what_a_line_raises(line: str, found: tuple[str, str], tmp_path: Path) -
     path = tmp_path / "raising.py"
     path.write_text(line + "\n")
     assert raised_at(Place(str(path), 1)) == found
+
+
+def caught(x: np.ndarray, i: int) -> float:
+    try:
+        return float(x[i])
+    except IndexError:
+        return -1.0
+
+
+def calls_caught(x: np.ndarray, i: int) -> float:
+    try:
+        return inner(x, i) + 1.0
+    except IndexError:
+        return -1.0
+
+
+def inner(x: np.ndarray, i: int) -> float:
+    return float(x[i])
+
+
+@pytest.mark.parametrize("f", [caught, calls_caught])
+def test_what_the_function_handles_itself_is_no_error_of_its(f: Callable[..., Any]) -> None:
+    exported = npc.export(f, X, 1)
+    assert same(exported(X, 2), f(X, 2))
+    with pytest.raises(npc.ExportError, match="an index is out of bounds, which a handler may take"):
+        exported(X, 9)
+    with pytest.raises(IndexError):
+        npc.export(inner, X, 1)(X, 9)
+
+
+@pytest.mark.parametrize("f", [lambda x, n: x[0] // n, lambda x, n: x[0] % n, lambda x, n: x[0] / n])
+def test_numpys_integers_divided_by_zero_are_no_error(f: Callable[..., Any]) -> None:
+    x = np.array([7, 8])
+    exported = npc.export(f, x, np.int64(2))
+    assert same(exported(x, np.int64(3)), f(x, np.int64(3)))
+    with np.errstate(all="ignore"), pytest.raises(npc.ExportError, match="zero or negative"):
+        exported(x, np.int64(0))
+
+
+def test_counts_of_shifts_are_no_indices() -> None:
+    exported = npc.export(lambda k, n: k << n, 3, 2)
+    assert exported(3, 4) == 48
+    with pytest.raises(npc.ExportError):
+        exported(3, -1)
