@@ -184,6 +184,7 @@ def given_as(what: str, given: Any, kind: type) -> tuple[Any, ...]:
 
 def compiled_with(options: Options, function: Any) -> Any:
     """What `compile` makes of a callable of any kind."""
+    inside = inside_of(function)
     function = wrapped_behind(function) or function
     if isinstance(function, Transform) and callable(function):
         function = caller(function)
@@ -199,8 +200,18 @@ def compiled_with(options: Options, function: Any) -> Any:
     if hasattr(function, "__npcompile_disabled__"):
         return function
     if options.static:
-        options = replace(options, static=named(options.static, function.__code__, function.__qualname__))
+        of = inside if isinstance(inside, types.FunctionType) else function
+        options = replace(options, static=named(options.static, of, function.__code__))
     return make_entry(function, options)
+
+
+def inside_of(function: Any) -> Any:
+    """What a function that is made of another hands its arguments on to; None for functions that are not."""
+    if not isinstance(function, Transform):
+        return None if wrapped_behind(function) is None else function.__wrapped__
+    while isinstance(function, Transform):
+        function = function.function
+    return function
 
 
 def is_object_with_call(function: Any) -> bool:

@@ -39,7 +39,8 @@ def debug_print(fmt: str, /, *args: Any, **kwargs: Any) -> None:
     The graph ends before it, and goes on after it, where the text is made by a class of the user's, and where the format raises.
     A loop that is compiled as a whole leaves there for Python, and goes on with the next iteration: `explain(f)(x)` says so.
     A loop or branch that would be a node of a graph (`npc.fori_loop`, a long loop that gradients go through) runs in Python.
-    What a program prints before a floating-point error that `np.errstate` raises is printed once.
+    What `npc.checkpoint` computes again it prints again. What a program prints before a floating-point error that `np.errstate`
+    raises is printed once.
 
     Examples
     --------

@@ -267,7 +267,12 @@ def of_two(x: Any) -> Any:
     return a + b
 
 
-@pytest.mark.parametrize("function", [of_one, of_a_scalar, of_two])
+def of_a_lambda(x: Any) -> Any:
+    factor = 3
+    return npc.callback(lambda y: y * factor, x, x) + 1
+
+
+@pytest.mark.parametrize("function", [of_one, of_a_scalar, of_two, of_a_lambda])
 def test_pure_callbacks_are_nodes(function: Any) -> None:
     compiled = npc.compile(function, fullgraph=True)
     for n in (3, 5, 7):

@@ -133,6 +133,24 @@ def test_methods_and_partials() -> None:
     np.testing.assert_array_equal(compiled(X, 3), X**3 * 2)
 
 
+def total(x: Any, n: Any) -> Any:
+    return np.sum(x**n)
+
+
+@pytest.mark.parametrize("make", [npc.grad, npc.wrap_numpy, lambda f: npc.vmap(f, in_axes=(0, None))])
+def test_functions_made_of_functions(make: Any) -> None:
+    made, x = make(total), np.arange(1.0, 7.0).reshape(3, 2)
+    compiled = npc.compile(made, static_argnames="n")
+    for n in (2, 3, 2):
+        np.testing.assert_array_equal(np.asarray(compiled(x, n)), np.asarray(made(x, n)))
+    assert variants(compiled) == 2
+    for call in (lambda: compiled(x, [2]), lambda: compiled(x, n=[2])):
+        with pytest.raises(TypeError, match="the static argument 'n' of"):
+            call()
+    with pytest.raises(ValueError, match="total has no parameter 'm'"):
+        npc.compile(made, static_argnames="m")
+
+
 def test_it_is_pickled() -> None:
     with pytest.raises(TypeError, match="static argument 'n'"):
         pickle.loads(pickle.dumps(pickled))(X, [3])
@@ -146,7 +164,7 @@ pickled.__qualname__ = pickled.__name__ = "pickled"
     "error, given, message",
     [
         (ValueError, {"static_argnames": "m"}, "powered has no parameter 'm': choose of x, n, sign"),
-        (ValueError, {"static_argnums": 3}, "powered has 3 positional parameters, and none has number 3"),
+        (ValueError, {"static_argnums": 3}, "powered has 3 positional parameters, none with number 3"),
         (TypeError, {"static_argnames": 1}, "static_argnames is str or several of them, not 1"),
         (TypeError, {"static_argnums": ("n",)}, "static_argnums is int or several of them"),
     ],

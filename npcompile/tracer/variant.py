@@ -15,6 +15,15 @@ from npcompile.tracer.restarts import BranchKey, Break
 
 
 @dataclass(frozen=True, slots=True)
+class StaticItem:
+    """An argument of those that a function hands on: an item of its `*args`, or of its `**kwargs`."""
+
+    container: str  # the parameter
+    key: int | str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What the user asked of `compile`."""
 
@@ -26,7 +35,7 @@ class Options:
     has_own_backend: bool = False  # the user's, whose errors are the user's
     when_hot: bool = False  # is something compiled only after it has run as it is for about as long as compiling takes?
     falls_back: bool = False  # with `fullgraph`: the caller has something else that takes the place of a graph
-    static: tuple[str | int, ...] = ()  # parameters whose values are constants: names, and numbers until the function is known
+    static: tuple[str | int | StaticItem, ...] = ()  # parameters that are constants; numbers until they are known
 
     @property
     def of_callees(self) -> Options:

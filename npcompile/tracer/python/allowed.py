@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls
 from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords
-from npcompile.tracer.python.operators import plain
-from npcompile.tracer.values import Constant, Mapping, Opaque, Sequence
+from npcompile.tracer.python.operators import describe, plain
+from npcompile.tracer.values import Closure, Constant, Mapping, Opaque, Sequence
 
 _before: dict[Any, Any] = {}  # what was captured of functions before they were named here
 
@@ -106,8 +107,11 @@ def call_callback(frame: Frame, positional: Arguments, keywords: Keywords) -> An
             capture.guard(Is(callee.source, capture.object_of(function)))
         case Constant(function) if callable(function):
             ...
+        case Closure(defaults=None, kwdefaults=None):  # it is made anew, of what it is here
+            cells = tuple(types.CellType(plain(capture, cell.content)) for cell in callee.cells)
+            function = types.FunctionType(callee.code, callee.globals, callee.qualname, None, cells)
         case _:
-            raise Decline("npc.callback of a function that is made in the program", "Define it outside of the compiled function.")
+            raise Decline(f"npc.callback of {describe(callee)}", "Define the function outside of the compiled one.")
     is_one = not isinstance(like, Sequence)
     items = [capture.realize(item) for item in ([like] if is_one else like.items)]
     metas = tuple(meta_like(frame, item) for item in items)
