@@ -40,7 +40,7 @@ def debug_print(fmt: str, /, *args: Any, **kwargs: Any) -> None:
     A loop that is compiled as a whole leaves there for Python, and goes on with the next iteration: `explain(f)(x)` says so.
     A loop or branch that would be a node of a graph (`npc.fori_loop`, a long loop that gradients go through) runs in Python.
     What `npc.checkpoint` computes again it prints again. What a program prints before a floating-point error that `np.errstate`
-    raises is printed once.
+    raises is printed once. An error of `sys.stdout` itself comes when the graph has run.
 
     Examples
     --------

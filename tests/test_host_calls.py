@@ -78,6 +78,15 @@ def test_one_graph(function: Any, same: Any) -> None:
     assert len(npc.explain(compiled)(X.copy()).graphs) == 1
 
 
+def test_fields_of_the_format(same: Any) -> None:
+    def function(x: Any, flag: Any, text: Any, number: Any) -> Any:
+        npc.debug_print("{0.shape} {0.dtype} {0[3]:.2f} {0!r} {1!r}", x, x[0])
+        npc.debug_print("{!r} {!s:>8} {:.1f} {!r} {!r}", flag, text, number, x > 2, (1, 2.5, None, x.dtype))
+        return x + 1
+
+    same(function, lambda: (X, True, "text", 1 + 2j))
+
+
 def test_sizes_and_numbers(same: Any) -> None:
     def function(x: Any, k: Any, s: Any) -> Any:
         npc.debug_print("{} {:.2f} {} {}", k, s, x.shape, len(x) // 2)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.array import Array, fresh
-from npcompile.tensor_core.dim import Dim, Size
+from npcompile.tensor_core.dim import Dim, Size, hint_of
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
@@ -111,8 +111,8 @@ def example_of(value: Any) -> Any:
     """Something that a format takes if it takes the value."""
     match value:
         case Array():
-            made = np.ones((1,) * value.ndim, value.dtype)
-            return made if value.meta.boxed else made[()]
+            made = np.ones((), value.dtype)
+            return np.broadcast_to(made, tuple(map(hint_of, value.shape))) if value.meta.boxed else made[()]
         case Items():
             return value.kind(map(example_of, value.items))
         case Constant():
