@@ -52,11 +52,12 @@ def test_without_it_numbers_are_arguments() -> None:
 
 def test_values_that_are_equal_and_differ() -> None:
     compiled = npc.compile(lambda x, s: x * s, static_argnames=("s",))
-    for s in (0.0, -0.0, np.nan, 2.0, 2, True, 2 + 0j, complex(2, -0.0)):
+    values = (0.0, -0.0, np.nan, 2.0, 2, True, 2 + 0j, complex(2, -0.0))
+    for s in (*values, np.float64(0.0), np.float64(-0.0), np.float32(2), np.int8(2)):
         for _ in range(2):
             got, wanted = compiled(X, s), X * s
             assert got.dtype == wanted.dtype and got.tobytes() == wanted.tobytes(), s
-    assert variants(compiled) == 8
+    assert variants(compiled) == 12
 
 
 def test_what_holds_constants() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from npcompile.marks import LEAST, marks_of
 from npcompile.settings import config
 from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.dtypes import is_number
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.guards import (
     All,
@@ -45,6 +46,7 @@ MOST_FORMS = 3  # integers (an axis), lengths, keys, functions from outside that
 EXACT: dict[type, tuple[str, Callable[[Any], Any]]] = {
     float: ("{}.hex()", float.hex),
     complex: ("({0}.real.hex(), {0}.imag.hex())", lambda x: (x.real.hex(), x.imag.hex())),
+    np.generic: ("{}.tobytes()", np.generic.tobytes),  # but long doubles, which have bytes that mean nothing
 }
 
 
@@ -168,15 +170,16 @@ class Assumptions:
     def static_number(self, source: Source, x: Any) -> Constant | None:
         """A number that is a constant argument, or part of one, as a constant of the program. None for anything else."""
         kind = type(x)
+        is_scalar = isinstance(x, np.generic) and is_number(x.dtype) and kind is x.dtype.type and x.dtype.char not in "gG"
         is_short = kind is int and x.bit_length() < LONGEST_INTEGER
-        if not (is_short or kind in EXACT) or not self.is_static(source):
+        if not (is_scalar or is_short or kind in EXACT) or not self.is_static(source):
             return None
         if is_short:
             same = Equals(source, Literal(x))
         else:
-            text, exact = EXACT[kind]
+            text, exact = EXACT[np.generic if is_scalar else kind]
             same = Equals(Formula(text, source), Literal(exact(x)))
-        self.guard(All((OfType(source, builtin(kind)), same)))
+        self.guard(All((OfType(source, self.object_of(kind) if is_scalar else builtin(kind)), same)))
         return Constant(x, source)
 
     # --- integers and sizes
