@@ -153,12 +153,23 @@ class NotYet(Exception):
 
 
 class Patience(threading.local):
-    """Does this thread wait for compilers?"""
+    """Does this thread wait for compilers? Does it give up those that fail repeatedly?"""
 
     waits = True
+    gives_up = True
 
 
 PATIENCE = Patience()
+
+
+@contextmanager
+def never_giving_up() -> Iterator[None]:
+    """Within the block and this thread compilers are asked again that fail: for code that is known to be at fault."""
+    before, PATIENCE.gives_up = PATIENCE.gives_up, False
+    try:
+        yield
+    finally:
+        PATIENCE.gives_up = before
 
 
 @contextmanager

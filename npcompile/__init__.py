@@ -25,6 +25,7 @@ from npcompile.host_calls import callback, debug_print
 from npcompile.logs import set_logs, set_logs_from_environment
 from npcompile.lowering import Compiled, Lowered, MemoryAnalysis, lower
 from npcompile.marks import mark_dynamic, mark_static
+from npcompile.minifying import minify
 from npcompile.packages import CompiledPackage, compile_package
 from npcompile.profiling import Profile, profile
 from npcompile.settings import config
@@ -127,6 +128,7 @@ __all__ = [
     "lower",
     "mark_dynamic",
     "mark_static",
+    "minify",
     "no_grad",
     "ones",
     "ones_like",

@@ -163,7 +163,7 @@ def differing_errors(ours: BaseException | None, theirs: BaseException | None) -
 
 def difference(place: str, ours: Any, theirs: Any, seen: frozenset[int] = frozenset()) -> str:
     """How `ours` is not `theirs`, in words; empty where it is, up to rounding."""
-    if id(ours) in seen:
+    if ours is theirs or id(ours) in seen:
         return ""
     seen |= {id(ours)}
     if type(ours) is not type(theirs):

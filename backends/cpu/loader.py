@@ -243,8 +243,8 @@ class Loader:
         try:
             made = self.made(part, begun)
         except CompilerError as error:
-            self.failures += 1
-            if isinstance(error, CompilerTimeout) or self.failures >= MOST_FAILURES:
+            self.failures += PATIENCE.gives_up
+            if PATIENCE.gives_up and (isinstance(error, CompilerTimeout) or self.failures >= MOST_FAILURES):
                 self.given_up = error
             raise
         self.failures = 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+from npcompile import shrinking
 from tests.fuzz.outcomes import difference
 from tests.fuzz.programs import Program
 
@@ -14,36 +14,18 @@ SECONDS = 30.0
 
 def smallest(program: Program, backend: str) -> Program:
     """A program, none of whose simpler ones differs, or what was reached in SECONDS."""
-    end = time.perf_counter() + SECONDS
-    found = True
-    while found:
-        found = False
-        for simpler in simpler_programs(program):
-            if time.perf_counter() > end:
-                return program
-            if simpler.is_valid and difference(simpler, backend) is not None:
-                program, found = simpler, True
-                break
-    return program
+
+    def fails(simpler: Program) -> bool:
+        return simpler.is_valid and difference(simpler, backend) is not None
+
+    return shrinking.smallest(program, simpler_programs, fails, SECONDS)
 
 
 def simpler_programs(program: Program) -> Iterator[Program]:
-    for k in range(len(program.sizes)):
-        if len(program.sizes) > 1 and k + 1 == len(program.sizes):
-            yield replace(program, sizes=program.sizes[:k])
-    body = program.body
-    for k in reversed(range(len(body))):
-        depth = indent(body[k])
-        end = next((j for j in range(k + 1, len(body)) if indent(body[j]) <= depth), len(body))
-        yield replace(program, body=(*body[:k], *body[end:]))
-        if end > k + 1:
-            yield replace(program, body=(*body[:k], *(line[4:] for line in body[k + 1 : end]), *body[end:]))
-            yield replace(program, body=(*body[: k + 1], " " * (depth + 4) + "pass", *body[end:]))
-        returned = body[k].strip().removeprefix("return ").split(", ")
-        if body[k].strip().startswith("return ") and len(returned) > 1 and "(" not in body[k]:
-            for j in range(len(returned)):
-                kept = [*returned[:j], *returned[j + 1 :]]
-                yield replace(program, body=(*body[:k], f"{' ' * depth}return {', '.join(kept)}", *body[k + 1 :]))
+    if len(program.sizes) > 1:
+        yield replace(program, sizes=program.sizes[:-1])
+    for body in shrinking.simpler_bodies(program.body):
+        yield replace(program, body=body)
     for k, line in enumerate(program.arguments):
         name = line.split(" = ")[0]
         for simple in (
@@ -63,7 +45,3 @@ def simpler_programs(program: Program) -> Iterator[Program]:
     ):
         if simpler != program:
             yield simpler
-
-
-def indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
