@@ -115,7 +115,7 @@ class Profile:
                 self.finish(here.open.pop()[1])
         elif event == "c_call":
             if getattr(of, "__name__", "") in NATIVE_NAMES and is_ours(frame.f_code):
-                self.here.native = Event(NATIVE, self.what_is_open())
+                self.here.native = Event(NATIVE, self.what_is_open(), subject=frame.f_code.co_name)
         elif (native := self.here.native) is not None and getattr(of, "__name__", "") in NATIVE_NAMES:
             self.here.native = None
             self.finish(native)
@@ -210,7 +210,8 @@ def beginning(code: CodeType) -> str:
 def current_of(code: CodeType) -> Current | None:
     """What an entry with this code enters; None for other code."""
     handle = next((c for c in code.co_consts if type(c) is Handle), None)
-    return None if handle is None else handle()
+    current = None if handle is None else handle()
+    return None if current is None or current.compiled is None else current
 
 
 def profile(path: str | os.PathLike[str] | None = None) -> Profile:

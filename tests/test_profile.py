@@ -14,6 +14,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.tensor_core.events import WATCHERS
+from npcompile.tracer.entry import overheads
 from tests.fuzz.programs import define
 from tests.tracer.calls.made_up_times import CALLS, Clock, is_aside
 
@@ -203,6 +204,13 @@ OF_MONITORING = pytest.mark.skipif(sys.version_info >= (3, 12), reason="cProfile
 def test_another_profiler_is_named(other):
     with other(), pytest.raises(RuntimeError, match=r"npcompile\.profile needs sys\.setprofile"), npc.profile():
         pass
+
+
+def test_what_the_package_times_for_itself_is_no_call():
+    overheads.cache_clear()
+    with npc.profile() as p:
+        overheads()
+    assert not [event for event in p.events if event.name == "call"]
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path):
