@@ -259,7 +259,7 @@ def new_entry(function: types.FunctionType, options: Options, is_switched: bool 
     disabled = getattr(function, "__npcompile_disabled__", None)
     if disabled == "all":
         return function
-    if disabled == "itself" or not is_capturable(function.__code__):
+    if disabled == "itself" or why_not_captured(function.__code__):
         if options.when_hot:  # of a package, whose functions are compiled where they are kept
             return function
         entry = calling_compiled(function, Callees(replace(options.of_callees, fullgraph=False)))
@@ -301,11 +301,14 @@ class Callees:
         return known
 
 
-def is_capturable(code: types.CodeType) -> bool:
-    """Not for generators and coroutines, nor for functions that look at their own frame, or that looking at an object calls."""
+def why_not_captured(code: types.CodeType) -> str:
+    """Why a function runs as plain Python always; the empty text where it can be captured."""
     if code.co_name == "__getattribute__":  # isinstance calls it too, so it would be called to find out how to run it
-        return False
-    return not code.co_flags & _GENERATOR_FLAGS and not any(name in code.co_names for name in _INSPECTS_ITSELF)
+        return "__getattribute__ is not captured: looking at an object calls it"
+    if code.co_flags & _GENERATOR_FLAGS:
+        return "generators and coroutines are not captured"
+    reader = next((name for name in _INSPECTS_ITSELF if name in code.co_names), None)
+    return f"{reader} is not captured: it reads the frame of the function" if reader else ""
 
 
 def caller(function: Callable[..., Any]) -> types.FunctionType:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from inspect import unwrap
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from npcompile.backends.registry import CompiledGraph
 from npcompile.backends.transfers import Transfer, recorded
-from npcompile.compiler import all_compiled, compile, compiled_function, compiled_with
+from npcompile.call_times import parts_of, timed, traffic_of
+from npcompile.compiler import all_compiled, compile, compiled_function, compiled_with, why_not_captured
 from npcompile.explanation import Explanation
 from npcompile.switch import compiling
 from npcompile.tensor_core.exactness import rounded_otherwise
@@ -50,20 +52,43 @@ def explain(function: Callable[P, Any]) -> Callable[P, Explanation]:
             if isinstance(function, TransformedFunction) and (found := function._of_loops(args, kwargs)) is not None:
                 return of_loops(*found)
             with recorded() as transfers, compiling():
-                result = fresh(*args, **kwargs)
+                result, seconds, events = timed(lambda: fresh(*args, **kwargs))
         except BaseException:
             hide_frames()
             raise
         compiled = compiled_function(innermost(fresh))
         if compiled is None:
-            code = getattr(innermost(fresh), "__code__", None)
-            location = code and Location(code.co_filename, code.co_firstlineno, code.co_qualname)
-            breaks = (Break(WHY_UNKNOWN, "", location),) if WHY_UNKNOWN and location else ()
-            return Explanation(getattr(fresh, "__qualname__", repr(fresh)), (), (), breaks, (), (), (), (), {}, result)
+            return of_plain(innermost(fresh), result)
         verdicts = "" if known is None or not known.is_measured else str(known.trial)
-        return replace(account(compiled, result, transfers), verdicts=verdicts)
+        parts = parts_of(events, compiled.code.co_qualname, programs_of(compiled), seconds) if events else ()
+        return replace(account(compiled, result, transfers), verdicts=verdicts, parts=parts, call_seconds=seconds)
 
     return run
+
+
+def of_plain(function: Any, result: Any) -> Explanation:
+    """The account of a function of which nothing is compiled, whatever it is called with."""
+    name, code = getattr(function, "__qualname__", repr(function)), getattr(unwrap(function), "__code__", None)
+    if code is None:
+        return Explanation(name, (), (), (), (), (), (), (), {}, result)
+    place = Location(code.co_filename, code.co_firstlineno, code.co_qualname)
+    why, hint = (WHY_UNKNOWN, "") if WHY_UNKNOWN else (why_not_captured(code), "Functions that it calls are compiled.")
+    return Explanation(name, (), (), (Break(why, hint, place),) if why else (), (), (), (), (), {}, result, place=place)
+
+
+def programs_of(compiled: CompiledFunction) -> dict[str, tuple[str, int, int]]:
+    """By the name of the code that calls it: what runs there, its line, and the bytes that it reads and writes at least."""
+    numbers = {id(made): k for k, (_, made) in enumerate(compiled.graphs)}
+    found = {}
+    for point in compiled.points.values():
+        graphs = [variant for variant in point.variants if variant.graph is not None]
+        known = ", ".join(str(numbers[id(variant.compiled)]) for variant in graphs if id(variant.compiled) in numbers)
+        name = f"graph {known}".rstrip() if graphs else "compiled loop"
+        nodes = [node for variant in graphs if variant.graph is not None for node in variant.graph.nodes]
+        line = min((node.location.line for node in nodes if node.location), default=point.location.line)
+        traffic = max((traffic_of(variant.graph) for variant in graphs if variant.graph is not None), default=0)
+        found[f"point_{point.number}"] = name, line, traffic
+    return found
 
 
 def of_loops(result: Any, version: Version) -> Explanation:
@@ -128,6 +153,7 @@ def account(compiled: CompiledFunction, result: Any, transfers: Sequence[Transfe
         ),
         () if compiled.accuracy == "bitwise" else rounded_otherwise(graphs),
         tuple(tuple(map(str, v.conditions)) for v in variants),
+        devices=tuple(dict.fromkeys(point.place.name for point, _ in found if point.place is not None)),
         place=Location(compiled.code.co_filename, compiled.code.co_firstlineno, compiled.code.co_qualname),
     )
 

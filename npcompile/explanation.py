@@ -17,16 +17,24 @@ from typing import Any
 
 from npcompile.backends.passes import Pass
 from npcompile.backends.transfers import Transfer
+from npcompile.call_times import Part
+from npcompile.drawing import drawn
 from npcompile.tensor_core.graph import Graph, Location
 from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tracer.restarts import Break
 
 LEGEND = {
-    "native": "in a native program",
-    "graph": "in a compiled graph",
-    "break": "a break: Python runs it",
+    "native": "compiled loop",
+    "vector": "compiled loop, in vectors",
+    "parallel": "compiled loop, on all threads",
+    "parallel-vector": "compiled loop, on all threads in vectors",
+    "graph": "compiled graph",
+    "device": "compiled graph on a device",
+    "break": "Python runs it: a break, or nothing is compiled",
     "": "nothing is left to do when it runs, or Python runs it",
 }
+PARALLEL = {"parallelize", "wavefront"}  # passes that put iterations of a loop on threads
+VECTORS = {"vectorize", "vectorize the outer loop", "lanes in registers", "columns as lanes", "wavefront in lanes"}
 STYLE = """
 .npcompile { font: 14px/1.5 system-ui, sans-serif; max-width: 75em; color: #222; background: #fff; padding: 1em }
 .npcompile pre { font: 13px/1.5 ui-monospace, monospace; margin: 0; white-space: pre-wrap }
@@ -34,6 +42,9 @@ STYLE = """
 .npcompile td { padding: 0 .8em; vertical-align: top; text-align: left }
 .npcompile td.number { color: #888; text-align: right }
 .npcompile .native { background: #dcebff } .npcompile .graph { background: #dff3df } .npcompile .break { background: #ffdcd8 }
+.npcompile .vector { background: #b8d4ff } .npcompile .parallel { background: #e6dcff } .npcompile .device { background: #fff3c4 }
+.npcompile .parallel-vector { background: #cdb8ff } .npcompile .bar { background: #9ab; height: .8em; margin-top: .3em }
+.npcompile svg { max-width: 100%; height: auto }
 .npcompile .note { color: #555; font-size: 12px } .npcompile .legend span { padding: 0 .6em; margin-right: 1em }
 .npcompile details { margin: .6em 0 } .npcompile summary { cursor: pointer }
 """
@@ -61,6 +72,9 @@ class Explanation:
     conditions: tuple[tuple[str, ...], ...] = ()  # the guards of each compiled program as Python, as they are asked
     verdicts: str = ""  # does it run compiled or as it is, for each kind of arguments so far, and why
     place: Location | None = None  # where the function begins
+    parts: tuple[Part, ...] = ()  # where the time of the call went; nothing while another profiler is at work
+    call_seconds: float = 0.0  # of all of the call
+    devices: tuple[str, ...] = ()  # that programs run on, other than the CPU
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.function}: {self.summary}>"
@@ -83,6 +97,8 @@ class Explanation:
         '1 graph, 0 breaks'
         """
         natives = [counted(len(self.natives), "native program")] * bool(self.natives)
+        if not (self.graphs or natives or self.breaks):
+            return "nothing to compile: Python runs it"
         graphs = [counted(len(self.graphs), "graph")] * bool(self.graphs or not natives)
         return ", ".join([*natives, *graphs, counted(len(self.breaks), "break")])
 
@@ -106,7 +122,10 @@ class Explanation:
             lines += [f"    {t}" for t in self.transfers]
         if self.kernels:
             lines.append(f"kernels: {', '.join(self.kernels)}")
-        lines.append("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in self.seconds.items()))
+        if self.parts:
+            lines += [f"time of this call: {1e3 * self.call_seconds:.3f} ms", *(f"    {part}" for part in self.parts)]
+        if self.seconds:
+            lines.append("seconds of compiling: " + ", ".join(f"{phase} {value:.3f}" for phase, value in self.seconds.items()))
         return "\n".join(lines)
 
 
@@ -143,13 +162,23 @@ def lines_of(told: Explanation, source: Sequence[str], first: int) -> Mapping[in
     filename = told.place.filename if told.place else ""
     for node in (node for graph in told.graphs for node in graph.nodes):
         if node.location is not None and node.location.filename == filename:
-            lines[node.location.line].kind = "graph"
+            lines[node.location.line].kind = "device" if told.devices else "graph"
     loops = extents(source, first)
     for native in told.natives:
         line = int(native.rpartition(":")[2])
         whole = range(first, first + len(source)) if native.startswith("the function") else loops.get(line, range(line, line + 1))
         for number in whole:
             lines[number].kind = "native"
+    for number, names in fired(told).items():
+        kind = "-".join(name for name, passes in (("parallel", PARALLEL), ("vector", VECTORS)) if names & passes)
+        for inside in loops.get(number, ()) if kind else ():
+            lines[inside].kind = kind
+    if not (told.graphs or told.natives):
+        for number, text in enumerate(source, first):
+            lines[number].kind = "break" if text.strip() else ""
+    for part in told.parts:
+        if part.line is not None and part.name != "Python":
+            lines[part.line].notes.append(f"{part}")
     for reason in told.breaks:
         at = lines[reason.user_location.line]
         at.kind = "break"
@@ -159,6 +188,32 @@ def lines_of(told: Explanation, source: Sequence[str], first: int) -> Mapping[in
         if digits:
             lines[int(digits)].notes.append(tried.name if tried.fired else f"no {tried.name}: {tried.why_not}")
     return lines
+
+
+def fired(told: Explanation) -> Mapping[int, set[str]]:
+    """Line where a loop begins -> names of the passes that changed it."""
+    found: dict[int, set[str]] = defaultdict(set)
+    for tried in told.passes:
+        head, _, digits = tried.place.rpartition("line ")
+        if tried.fired and head == "the loop at " and digits.isdigit():
+            found[int(digits)].add(tried.name)
+    return found
+
+
+def times(told: Explanation) -> str:
+    """A table of the parts of the call, with bars."""
+    rows = [
+        f'<tr><td><div class="bar" style="width:{max(1, round(200 * part.seconds / told.call_seconds))}px"></div></td>'
+        f"<td>{escape(str(part))}</td></tr>"
+        for part in told.parts
+    ]
+    title = f"time of this call, {1e3 * told.call_seconds:.3f} ms"
+    return f"<details open><summary>{title}</summary><table>{''.join(rows)}</table></details>" if rows else ""
+
+
+def pictures(told: Explanation) -> str:
+    found = [f"<details><summary>graph {k} drawn</summary>{drawn(graph)}</details>" for k, graph in enumerate(told.graphs)]
+    return "".join(found)
 
 
 def listing(told: Explanation) -> str:
@@ -174,7 +229,8 @@ def listing(told: Explanation) -> str:
         notes = "<br>".join(escape(note) for note in dict.fromkeys(line.notes))
         code = f'<td class="{line.kind}"><pre>{escape(text.rstrip()) or " "}</pre></td>'
         rows.append(f'<tr><td class="number">{number}</td>{code}<td class="note">{notes}</td></tr>')
-    legend = "".join(f'<span class="{kind}">{escape(words)}</span>' for kind, words in LEGEND.items())
+    met = {line.kind for line in lines.values()}
+    legend = "".join(f'<span class="{kind}">{escape(words)}</span>' for kind, words in LEGEND.items() if kind in met or not kind)
     return f'<table>{"".join(rows)}</table><p class="legend note">{legend}</p>'
 
 
@@ -191,11 +247,13 @@ def fragment(told: Explanation) -> str:
         f"<style>{STYLE}</style>",
         f"<h3>{escape(told.function)}: {escape(told.summary)}</h3>",
         listing(told),
+        times(told),
         folded("breaks", map(str, told.breaks), is_open=True),
         folded("verdict", [told.verdicts], is_open=True),
         folded("may differ from NumPy in the last bits", [", ".join(told.inexact)], is_open=True),
         *(folded(f"guards of program {k}", ["\n".join(guards)]) for k, guards in enumerate(told.guards)),
         folded("passes", ["\n".join(map(str, told.passes))]),
+        pictures(told),
         *(folded(f"graph {k}", [str(graph)]) for k, graph in enumerate(told.graphs)),
         *(folded(f"copies between host and device: {len(told.transfers)}", map(str, told.transfers)) for _ in told.transfers[:1]),
         *(folded(f"generated code {k}", [source]) for k, source in enumerate(told.sources)),

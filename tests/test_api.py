@@ -2,7 +2,6 @@
 
 import functools
 import gc
-import html.parser
 import inspect
 import logging
 import math
@@ -232,74 +231,6 @@ def with_break(x):
     y = np.sin(x) * 2
     n = int(y.sum())
     return y + n
-
-
-def test_explain():
-    report = npc.explain(with_break)(np.ones(4))
-    assert len(report.graphs) == 2 and report.ops == tuple(sum(n.op != "input" for n in g.nodes) for g in report.graphs)
-    (reason,) = report.breaks
-    assert reason.location.line == with_break.__code__.co_firstlineno + 2
-    assert "int() of array data" in str(reason) and "test_api.py" in str(reason)
-    assert report.seconds["capture"] > 0
-    np.testing.assert_array_equal(report.result, with_break(np.ones(4)))
-    text = str(report)
-    assert "2 graphs, 1 break" in text and "sin(" in text and "x: float64 array of shape (4,), C-contiguous" in text
-
-
-def running_sum(x):
-    s = 0.0
-    for i in range(x.size):
-        s = s + x[i]
-        if s > 1e9:
-            break
-    return s
-
-
-@pytest.mark.parametrize("function", [running_sum, npc.grad(running_sum)])
-def test_explain_has_the_c_of_native_programs(function):
-    report = npc.explain(function)(np.ones(100))
-    assert report.summary == "1 native program, 0 breaks" and repr(report) == f"<Explanation of running_sum: {report.summary}>"
-    # The C is read: it is what `explain` gives.
-    (source,) = report.sources
-    assert "npc_run(" in source and str(report).startswith(f"running_sum: {report.summary}\n")
-
-
-class Page(html.parser.HTMLParser):
-    """The texts in elements of each class, and what the page would load."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.texts, self.loaded = [], {}, []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.loaded += [value for name, value in attributes if name in ("src", "href")]
-        if tag not in ("br", "meta"):
-            self.open.append((tag, dict(attributes).get("class", "")))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop()[0] == tag
-
-    def handle_data(self, data):
-        for _, kind in self.open:
-            self.texts[kind] = self.texts.get(kind, "") + data
-
-
-@pytest.mark.parametrize("function, kind, words", [(with_break, "break", "int(y.sum())"), (running_sum, "native", "s + x[i]")])
-def test_the_page_of_an_explanation(function, kind, words, tmp_path):
-    report = npc.explain(function)(np.ones(100))
-    report.html(tmp_path / "page.html")
-    page = Page((tmp_path / "page.html").read_text())
-    assert not page.open and not page.loaded
-    assert words in page.texts[kind]
-    assert report.summary in page.texts["npcompile"] and report._repr_html_() in (tmp_path / "page.html").read_text()
-
-
-def test_the_page_of_a_function_without_source():
-    namespace = {"np": np}
-    exec("def f(x):\n    return np.exp(x) + 1", namespace)
-    assert "1 graph, 0 breaks" in npc.explain(namespace["f"])(np.ones(3))._repr_html_()
 
 
 def test_fullgraph_error_names_reason_hint_and_line():

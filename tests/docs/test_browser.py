@@ -30,6 +30,9 @@ def test_it_opens(tmp_path: Path) -> None:
     command = [str(BROWSER), *OPTIONS, f"--user-data-dir={tmp_path}", f"--screenshot={picture}", "--dump-dom", page.as_uri()]
     opened = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     assert "print is not captured" in opened
-    assert '<td class="native"><pre>        total = total + x[i] * x[i]</pre></td>' in opened
+    assert '<td class="parallel"><pre>        total = total + x[i] * x[i]</pre></td>' in opened
     assert '<td class="break"><pre>    print("total", total)</pre></td>' in opened
+    first = noisy_sum.__code__.co_firstlineno
+    assert f"compiled loop (line {first})" in opened and f"Python (line {first + 4})" in opened
+    assert "graph 0 drawn" in opened and "<rect" in opened
     assert picture.read_bytes()[:4] == b"\x89PNG"
