@@ -169,7 +169,7 @@ def options_of(
     found = find_backend(backend)
     abilities = abilities_of(found)
     if accuracy == "bitwise" and not abilities.is_bitwise:
-        raise ValueError("accuracy='bitwise' is of the CPU: a device has no code of NumPy's")
+        raise ValueError(f"accuracy='bitwise' is possible on the CPU alone, and the backend is {backend!r}")
     return Options(placed(found), fullgraph, dynamic, mode, accuracy, not (abilities.is_own and isinstance(backend, str)))
 
 

@@ -371,9 +371,9 @@ def load_exported(path: str | Path) -> Exported:
     try:
         said = json.loads(first)
     except ValueError as error:
-        raise ExportError(f"{path} is no exported program") from error
+        raise ExportError(f"{path} is not an exported program") from error
     if not isinstance(said, dict) or said.get("file") != MAGIC:
-        raise ExportError(f"{path} is no exported program")
+        raise ExportError(f"{path} is not an exported program")
     if said.get("format") != FORMAT:
         made = f"{path} has the format {said.get('format')}, of npcompile {said.get('npcompile')}"
         raise ExportError(f"{made}; npcompile {own_version()} reads the format {FORMAT}: export the function again")

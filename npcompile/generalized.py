@@ -36,7 +36,7 @@ class GeneralVectorized:
         before, arrow, after = self.signature.partition("->")
         inputs, outputs = cores(before), cores(after)
         if not arrow or inputs is None or not outputs:
-            raise ValueError(f"{self.signature!r} is no signature: '(n),(n)->()' is one of two vectors that gives a number")
+            raise ValueError(f"{self.signature!r} is not a signature: '(n),(n)->()' is one of two vectors that gives a number")
         self.inputs, self.outputs = inputs, outputs
         unknown = {name for core in outputs for name in core} - {name for core in inputs for name in core}
         if unknown:

@@ -204,7 +204,7 @@ class LoopGradients:
         if len(leaves) > MOST_LEAVES:
             raise Unsupported("many arguments")
         if any(isinstance(type_of(x), Object) for x in leaves):
-            raise Unsupported("an argument that is no number or array")
+            raise Unsupported("an argument that is not a number or array")
         orders = [places_of(numbers, form, len(args)) for numbers in (self.asked.numbers, self.asked.moved or ())]
         numbers = {n for order in orders for n in order}
         functions = functions_among(leaves)

@@ -149,7 +149,7 @@ class Config:
         if name == "check" and not (isinstance(value, (int, float)) and 0 <= value <= 1):
             raise ValueError(f"check is a share of the calls, from 0 to 1, not {value!r}")
         if name == "check" and value and not hasattr(os, "fork"):
-            raise ValueError("check needs os.fork, which this system does not have")
+            raise ValueError(f"check is {value!r}, which needs os.fork: this system does not have it")
         object.__setattr__(self, name, value)
         for call in after_change.get(name, ()):
             call()

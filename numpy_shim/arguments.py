@@ -35,7 +35,7 @@ def known_integer(x: Array) -> Size:
     """The integer that a 0-D array or scalar is known to hold."""
     value = None if x.ndim or x.dtype.kind not in "iu" else values_of(x)
     if value is None:
-        raise Decline("a size or position is array data", "compute it with Python integers")
+        raise Decline("a size or position is array data", "Compute it with Python integers.")
     return value
 
 
@@ -222,7 +222,7 @@ def require_element(value: Any, dtype: np.dtype) -> None:
     if not isinstance(value, Array) or value.meta.boxed or value.dtype.kind in "bc":
         return
     if dtype.kind in "iu" and dtype != np.uint64 and not np.can_cast(value.dtype, dtype):
-        raise Decline(f"a NumPy scalar of {value.dtype} may not fit into {dtype}", f"convert it first: value.astype(np.{dtype})")
+        raise Decline(f"a NumPy scalar of {value.dtype} may not fit into {dtype}", f"Convert it first: value.astype(np.{dtype}).")
 
 
 def require_fit(size: Dim, dtype: np.dtype) -> None:
@@ -304,6 +304,6 @@ MOST_ROWS = 64
 
 def rows_of(x: Array) -> list[Array]:
     if not x.ndim or not isinstance(x.shape[0], int) or x.shape[0] > MOST_ROWS:
-        raise Decline("an array stands for the sequence of its rows", "pass a tuple of arrays")
+        raise Decline("an array stands for the sequence of its rows", "Pass a tuple of arrays.")
     rest = tuple(AxisSlice(0, 1, n) for n in x.shape[1:])
     return [basic_index(x, BasicIndex((row, *rest))) for row in range(x.shape[0])]

@@ -41,7 +41,7 @@ def contract(builder: Builder, operands: Sequence[tuple[Node, Labels]], output: 
     A label that is twice in one operand takes its diagonal.
     """
     if any(is_bfloat16(node.dtype) for node, _ in operands):
-        raise Decline("sums of products in bfloat16 run as NumPy", "convert the operands: x.astype(np.float32)")
+        raise Decline("sums of products in bfloat16 run as NumPy", "Convert the operands: x.astype(np.float32).")
     operands = [diagonals(builder, node, labels) for node, labels in operands]
     sizes: dict[int, Size] = {}
     for node, labels in operands:

@@ -214,7 +214,7 @@ def term_labels(term: str, ndim: int | None, hidden: Labels = ()) -> Labels:
 def rearranged(builder: Builder, x: Array, labels: Labels, output: Labels, dtype: np.dtype, order: str) -> Array:
     """einsum of one operand without a sum: a view with its axes in another order."""
     if len(set(labels)) != len(labels):
-        raise Decline("a writeable view of a diagonal", "np.diagonal")
+        raise Decline("a writeable view of a diagonal", "Use np.diagonal.")
     if x.dtype != dtype:
         raise Decline("einsum of one operand to another dtype")
     return unbox(views.transpose(x, [labels.index(label) for label in output]))

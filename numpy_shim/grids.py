@@ -38,7 +38,7 @@ def along(axis: int, ndim: int) -> tuple[slice | None, ...]:
 
 def ends(key: Any) -> slice:
     if not isinstance(key, slice) or any(isinstance(v, (Array, Number)) for v in (key.start, key.stop, key.step)):
-        raise Decline("a grid of what are no slices of numbers")
+        raise Decline("a grid of what are not slices of numbers")
     fixed = [int(v) if isinstance(v, Dim) else v for v in (key.start, key.stop, key.step)]
     if fixed[1] is None:
         raise Decline("a grid without an end")

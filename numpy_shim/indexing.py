@@ -216,7 +216,7 @@ def select(builder: Builder, x: Array, key: Any, *, for_write: bool = False, kee
     is_copy = is_integer and any(isinstance(a, Positions) and not a.is_scalar for a in arrays)
     is_view = bool(arrays) and is_integer and not (is_scalar or is_copy or for_write)
     if is_view and builder.outer is None:
-        raise Decline("a view at a position that is array data", "copy the part, or index with a Python integer")
+        raise Decline("a view at a position that is array data", "Copy the part, or index with a Python integer.")
     return Selection(BasicIndex(tuple(axes), tuple(new_axes)), tuple(lookups), target_of(items), is_scalar, is_copy, is_view)
 
 
@@ -492,5 +492,5 @@ def spread(builder: Builder, value: Node, width: int, tail: int) -> Node:
     at = value.meta.ndim - tail - 1
     shape = value.meta.shape
     if shape[at] != 1:
-        raise Decline("as many values as the mask has True elements", "use np.where(mask, value, x)")
+        raise Decline("as many values as the mask has True elements", "Use np.where(mask, value, x).")
     return builder.apply("reshape", value, shape=(*shape[:at], *(1,) * width, *shape[at + 1 :]))

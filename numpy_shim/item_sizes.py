@@ -24,7 +24,7 @@ def view_items(builder: Builder, x: Array, dtype: np.dtype) -> Array:
 def shape_of(shape: Shape, old: np.dtype, new: np.dtype) -> Shape:
     count = shape[-1] * old.itemsize
     if old.itemsize % new.itemsize and count % new.itemsize != 0:
-        raise Decline("the bytes of the last axis are no whole number of items")
+        raise Decline("the bytes of the last axis are not a whole number of items")
     return (*shape[:-1], shape[-1] * (old.itemsize // new.itemsize) if not old.itemsize % new.itemsize else count // new.itemsize)
 
 

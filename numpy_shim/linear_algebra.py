@@ -102,7 +102,7 @@ def tensorsolve(builder: Builder, a: Any, b: Any, axes: Any = None) -> Array:
     order = list(range(left.ndim))
     if axes is not None:
         if not isinstance(axes, (tuple, list)) or not all(isinstance(k, int) and k in order for k in axes):
-            raise Decline("axes of np.linalg.tensorsolve that are no sequence of them")
+            raise Decline("axes of np.linalg.tensorsolve that are not a sequence of them")
         for k in axes:
             order.append(order.pop(order.index(k)))
         left = transpose(left, order)

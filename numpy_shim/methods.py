@@ -141,7 +141,7 @@ def item(builder: Builder, x: Array, *args: Any) -> Any:
     """A Python number, where it is known."""
     values = None if args else values_of(x)
     if values is None:
-        raise Decline("a Python number made of array data", "a NumPy scalar stays in the graph")
+        raise Decline("a Python number made of array data", "A NumPy scalar stays in the graph.")
     while isinstance(values, list):
         if len(values) != 1:
             raise Decline("can only convert an array of size 1 to a Python scalar")
@@ -154,7 +154,7 @@ def tolist(builder: Builder, x: Array) -> Any:
     """Python numbers, where they are known."""
     values = known_values(x.node)
     if values is None:
-        raise Decline("Python numbers made of array data", "arrays stay in the graph")
+        raise Decline("Python numbers made of array data", "Arrays stay in the graph.")
     return values
 
 
@@ -334,7 +334,7 @@ def compress(builder: Builder, a: Array, condition: Any, axis: Any = None, out: 
     condition = array_of(builder, condition)
     mask = known(condition)
     if condition.ndim != 1 or out is not None:
-        raise Decline("compress by a condition that is no vector, or into an array")
+        raise Decline("compress by a condition that is not a vector, or into an array")
     if mask is None:
         (positions,) = data_sizes.places(builder, condition)
         return take(builder, a, positions, axis)

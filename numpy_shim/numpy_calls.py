@@ -87,7 +87,7 @@ def min_scalar_type(builder: Builder, a: Any, /) -> np.dtype:
 def bincount(builder: Builder, x: Any, /, weights: Any = None, minlength: Any = 0) -> Array:
     arrays = [array_of(builder, x)] + ([] if weights is None else [array_of(builder, weights)])
     if any(a.ndim != 1 for a in arrays) or arrays[0].dtype.kind not in "iub":
-        raise Decline("bincount of what is no vector of integers")
+        raise Decline("bincount of what is not a vector of integers")
     least = int(integer(minlength))
     if builder.is_measurable and are_bins_known(arrays, least):
         return summed(builder, (least,), *arrays)
@@ -122,7 +122,7 @@ def summed(builder: Builder, shape: Shape, places: Array, *weights: Array) -> Ar
 def digitize(builder: Builder, x: Any, bins: Any, right: Any = False) -> Array:
     values, edges = array_of(builder, x), array_of(builder, bins)
     if edges.ndim != 1 or any(a.dtype.kind == "c" for a in (values, edges)):
-        raise Decline("digitize with bins that are no vector, or complex numbers")
+        raise Decline("digitize with bins that are not a vector, or complex numbers")
     results = ((values.shape, INTP),)
     found = only(whole(builder, np.digitize, [values, edges], results, right=flag(right)))
     return unbox(found)
@@ -141,7 +141,7 @@ def histogram(builder: Builder, a: Any, bins: Any = 10, range: Any = None, densi
     if isinstance(bins, (list, tuple, np.ndarray, Array)):
         edges = array_of(builder, bins)
         if edges.ndim != 1 or edges.dtype.kind not in "iuf":
-            raise Decline("edges of bins that are no vector of real numbers")
+            raise Decline("edges of bins that are not a vector of real numbers")
         counts = only(whole(builder, with_edges, [x, edges], (((edges.shape[0] - 1,), counted),), **keywords))
         return counts, edges
     number = int(integer(bins))
@@ -173,7 +173,7 @@ def histogramdd(
     if weights is not None or range is not None or len(numbers) != len(arrays) or any(n < 1 for n in numbers):
         raise Decline("a histogram with weights or a range, or of other samples")
     if not arrays or any(x.ndim != 1 or x.dtype != arrays[0].dtype or x.dtype.kind not in "iuf" for x in arrays):
-        raise Decline("a histogram of samples that are no vectors of one dtype")
+        raise Decline("a histogram of samples that are not vectors of one dtype")
     if any(x.shape != arrays[0].shape for x in arrays):
         raise Decline("samples of different lengths")
     fixed = tuple(map(int, numbers))
@@ -200,7 +200,7 @@ def packed(function: Callable[..., Any], length: Callable[[Size], Size]) -> Call
     def captured(builder: Builder, a: Any, /, axis: Any = None, bitorder: Any = "big", **keywords: Any) -> Array:
         x = array_of(builder, a)
         if keywords or x.dtype.kind not in "biu" or not x.ndim:
-            raise Decline(f"{function.__name__} with a count, or of numbers that are no bits")
+            raise Decline(f"{function.__name__} with a count, or of numbers that are not bits")
         if axis is None:
             shape: Shape = (length(x.meta.size),)
         else:
@@ -223,7 +223,7 @@ def ravel_multi_index(builder: Builder, multi_index: Any, dims: Any, mode: Any =
     sizes = tuple(int(n) for n in shape_of(dims))
     shape = broadcast_shapes(*(x.shape for x in arrays))
     if not shape or any(x.dtype.kind not in "iu" for x in arrays):
-        raise Decline("ravel_multi_index of what are no arrays of integers")
+        raise Decline("ravel_multi_index of what are not arrays of integers")
     keywords = constants(dims=sizes, mode=mode, order=order)
     return only(whole(builder, raveled, arrays, ((shape, INTP),), **keywords))
 
@@ -245,7 +245,7 @@ def unravel_index(builder: Builder, indices: Any, shape: Any, order: Any = "C") 
             raise Decline(str(error)) from None
     x = array_of(builder, indices)
     if x.ndim != 1 or x.dtype.kind not in "iu" or not sizes:
-        raise Decline("positions that are no vector of integers")
+        raise Decline("positions that are not a vector of integers")
     keywords = constants(shape=sizes, order=order)
     rows = only(whole(builder, unraveled, [x], ((((*x.shape, len(sizes))), INTP),), **keywords))
     return tuple(getitem(builder, rows, (slice(None), axis)) for axis in range(len(sizes)))
@@ -269,7 +269,7 @@ def place(builder: Builder, arr: Any, mask: Any, vals: Any) -> None:
         require_cast(array_of(builder, vals).dtype, arr.dtype, "safe")
     source = assigned(builder, vals, arr.dtype)
     if source.ndim != 1 or not isinstance(count, int) or not count:
-        raise Decline("values that are no vector of known length")
+        raise Decline("values that are not a vector of known length")
     positions = places(builder, condition)
     number = builder.apply("index", shape=positions[0].shape, axis=0)
     turn = builder.apply("remainder", number, expand(builder, builder.constant(count, INTP), number.meta.shape))
@@ -285,7 +285,7 @@ def choose(builder: Builder, a: Array, choices: Any, /, out: Any = None, mode: A
     if out is not None or isinstance(choices, Array) or a.dtype.kind not in "iu":
         raise Decline("choose into an array, or from the rows of one")
     if not all(isinstance(c, (Array, np.ndarray)) for c in choices):
-        raise Decline("choose between what are no arrays")
+        raise Decline("choose between what are not arrays")
     arrays = arrays_of(builder, choices)
     dtype = result_dtype(*(x.dtype for x in arrays))
     shape = broadcast_shapes(a.shape, *(x.shape for x in arrays))
@@ -341,7 +341,7 @@ def trim_zeros(builder: Builder, filt: Any, trim: Any = "fb", axis: Any = None) 
     """A view of a vector, from its first element that is not 0 to the last."""
     ends = trim.lower() if isinstance(trim, str) else None
     if not isinstance(filt, Array) or filt.ndim != 1 or ends not in ("fb", "bf", "f", "b"):
-        raise Decline("np.trim_zeros of what is no vector")
+        raise Decline("np.trim_zeros of what is not a vector")
     if not (axis is None or type(axis) is int and axis in (0, -1)):
         raise Decline("np.trim_zeros along several axes")
     start = counted(builder, leading_zeros, filt, 0) if "f" in ends else 0
@@ -384,7 +384,7 @@ def polymul(builder: Builder, a1: Any, a2: Any) -> Array:
     """Without leading zeros, so data decides how long the product is."""
     arrays = [array_of(builder, a) for a in (a1, a2)]
     if any(x.ndim != 1 or x.dtype.kind not in "iufc" for x in arrays):
-        raise Decline("polynomials that are no vectors of numbers")
+        raise Decline("polynomials that are not vectors of numbers")
     return only(sized(builder, np.polymul, arrays, (((None,), result_dtype(*(x.dtype for x in arrays))),)))
 
 
@@ -393,7 +393,7 @@ def polydiv(builder: Builder, u: Any, v: Any) -> tuple[Array, Array]:
     """Quotient and remainder. How many leading zeros the remainder loses, data decides: it is taken to be as long as most."""
     arrays = [array_of(builder, a) for a in (u, v)]
     if any(x.ndim != 1 or x.dtype.kind not in "iufc" for x in arrays):
-        raise Decline("polynomials that are no vectors of numbers")
+        raise Decline("polynomials that are not vectors of numbers")
     length, least = (x.shape[0] for x in arrays)
     if not isinstance(least, int) or least < 2 or length < least:
         raise Decline("a polynomial by a number, or by a longer one")
@@ -415,7 +415,7 @@ def divided(u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def polyint(builder: Builder, p: Any, m: Any = 1, k: Any = None) -> Array:
     x, times = array_of(builder, p), int(integer(m))
     if x.ndim != 1 or k is not None or times < 1 or x.dtype.kind not in "iufc":
-        raise Decline("an integral with constants, none at all, or of what is no vector of coefficients")
+        raise Decline("an integral with constants, none at all, or of what is not a vector of coefficients")
     dtype = np.polyint(np.ones(2, x.dtype), times).dtype
     return only(whole(builder, np.polyint, [x], (((x.shape[0] + times,), dtype),), m=times))
 

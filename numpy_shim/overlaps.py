@@ -26,7 +26,7 @@ def require_read_first(target: Array, value: Any) -> None:
     if same(to, come) or same(come, 0) or isinstance(to, int) and isinstance(come, int) and to * come < 0:
         return
     if reads_what_it_wrote(target, value):
-        raise Decline("a vector assigned to another in the same memory: NumPy may read what it has written", "assign a copy")
+        raise Decline("a vector assigned to another in the same memory: NumPy may read what it has written", "Assign a copy.")
 
 
 def reads_what_it_wrote(target: Array, value: Array) -> bool:

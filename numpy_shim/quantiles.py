@@ -69,7 +69,7 @@ def quantile(
     if wanted is None or changes(arr, axis):
         if weights is None and out is None and method == "linear" and isinstance(arr, Array):
             return linear_quantile(builder, arr, array_of(builder, quantiles), axis_of(axis, arr.ndim), weak_q)
-        raise Decline("quantiles that are array data", "give them as Python numbers")
+        raise Decline("quantiles that are array data", "Give them as Python numbers.")
     if weights is not None or method not in _function_base_impl._QuantileMethods or not isinstance(arr, Array):
         raise Decline("weighted quantiles")
     axis = axis_of(axis, arr.ndim)

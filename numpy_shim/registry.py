@@ -110,7 +110,7 @@ def require_number_fits(value: Array, dtype: np.dtype) -> None:
     """A Python number of which only the type is known is no cast to integers: NaN and what does not fit raise."""
     is_integer = value.dtype.kind == "b" or (value.dtype.kind == "i" and dtype == np.int64)
     if value.meta.weak and dtype.kind in "iu" and not is_integer:
-        raise Decline(f"a Python number made of array data may not fit into {dtype}", f"convert it first: x.astype(np.{dtype})")
+        raise Decline(f"a Python number made of array data may not fit into {dtype}", f"Convert it first: x.astype(np.{dtype}).")
 
 
 def literal(builder: Builder, constant: np.ndarray | np.generic) -> Array:

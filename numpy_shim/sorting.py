@@ -100,7 +100,7 @@ def argsort(builder: Builder, a: Array, axis: Any = -1, kind: Any = None, order:
 def lexsort(builder: Builder, keys: Any, axis: Any = -1) -> Array:
     arrays = arrays_of(builder, keys)
     if not arrays or not arrays[0].ndim or any(x.shape != arrays[0].shape for x in arrays):
-        raise Decline("lexsort of keys that are no arrays of one shape")
+        raise Decline("lexsort of keys that are not arrays of one shape")
     return fresh(builder, builder.apply("lexsort", *(x.node for x in arrays), axis=axis_of(axis, arrays[0].ndim)))
 
 

@@ -56,7 +56,7 @@ def as_strided(
     steps = a.meta.strides if strides is None else sizes_of(strides)
     itemsize = a.dtype.itemsize
     if len(lengths) != len(steps) or any(isinstance(s, Dim) or s % itemsize for s in steps):
-        raise Decline("as_strided by strides that are no multiples of an element")
+        raise Decline("as_strided by strides that are not multiples of an element")
     row, start = row_of(a)
     return views.strided(row, Strided(start, lengths, tuple(s // itemsize for s in steps), itemsize, flag(writeable)))
 
@@ -76,5 +76,5 @@ def row_of(a: Array) -> tuple[Array, Size]:
             case _:
                 is_row = False
     if not is_row:
-        raise Decline("as_strided of what is no part of a contiguous row")
+        raise Decline("as_strided of what is not part of a contiguous row")
     return whole, start

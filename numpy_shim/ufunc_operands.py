@@ -98,7 +98,7 @@ def weak_constant(builder: Builder, value: float | complex, dtype: np.dtype) -> 
         try:
             return builder.constant(value, dtype)
         except FloatingPointError as error:
-            raise Decline(str(error), "NumPy warns of it at each call: write np.inf") from None
+            raise Decline(str(error), "NumPy warns of it at each call: write np.inf.") from None
         except (OverflowError, TypeError, ValueError) as error:  # too large, complex in a real loop, NaN in an integer one
             raise Decline(str(error)) from None
 

@@ -149,7 +149,7 @@ def require_plain_loop(builder: Builder, ufunc: np.ufunc, target: Array) -> None
     if not builder.root.is_bitwise or row is None or not row.inexact or target.dtype.kind not in "fc":
         return
     if not (is_packed(target.meta) if target.dtype.itemsize == 2 else lies_forward(target.meta)):
-        raise Decline("results that lie backwards or apart", "assign them: out[...] = ")
+        raise Decline("results that lie backwards or apart", "Assign them: out[...] = value.")
 
 
 def store(target: Array, value: Node, mask: Array | None = None) -> Array:

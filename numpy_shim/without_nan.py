@@ -78,7 +78,7 @@ def quantiles(function: Callable[..., Any]) -> Callable[..., Array]:
         else:
             places = [array_of(builder, q)]
         if any(v.ndim > 1 or v.meta.weak for v in places):
-            raise Decline(f"what {function.__name__} asks for is no vector of numbers")
+            raise Decline(f"what {function.__name__} asks for is not a vector of numbers")
         axes = axis if axis is None else axes_of(axis, x.ndim)
         known = {"q": keywords["q"]} if not places else {}
         try:

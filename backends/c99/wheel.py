@@ -71,7 +71,7 @@ class Wheel:
     def __post_init__(self) -> None:
         parts = self.version.split(".")
         if not (self.version.isascii() and all(map(str.isalnum, parts)) and parts[0].isdigit()):
-            raise ValueError(f"{self.version!r} is no version of a distribution: write it as 1.0")
+            raise ValueError(f"{self.version!r} is not a version of a distribution: write it as 1.0")
 
     @property
     def name(self) -> str:

@@ -72,7 +72,7 @@ def plan_loop(graph: Graph, types: dict[str, np.dtype], on_device: frozenset[int
     node = graph.outputs[0].inputs[0]
     body: Graph = node.params["body_graph"]
     if not is_native_graph(body):
-        raise NotPrintable("the loop calls what is no kernel")
+        raise NotPrintable("the loop calls what is not a kernel")
     schedule = build_schedule(body)
     kernels = lower(schedule)
     nests = [nest_of(k.body) for k in kernels]

@@ -133,7 +133,7 @@ class Loop:
             results += [Array(Storage(inner, n, s.meta), (), s.meta) for n, s in zip(written, self.storages)]
             left[:] = [x for name, tree in trees.items() for x in self.leaves(name, tree, found[name])]
             for name in rebound - trees.keys():
-                raise Decline(f"a long loop changes {name!r}, which is no array or number")
+                raise Decline(f"a long loop changes {name!r}, which is not an array or number")
             return [*results, *left], []
 
         first = builder.apply("constant", value=0, dtype=INDEX)

@@ -93,7 +93,7 @@ def out_of_generator(raised: Raises) -> Raises:
 def matches(value: Any, kinds: Any) -> bool:
     """Does `except kinds` handle the exception?"""
     if not isinstance(value, ExceptionValue) or not all(map(is_exception, kinds if isinstance(kinds, tuple) else (kinds,))):
-        raise Decline("an exception is compared with what is no class of exceptions")
+        raise Decline("an exception is compared with what is not a class of exceptions")
     return issubclass(value.kind, kinds)
 
 

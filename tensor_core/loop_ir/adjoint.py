@@ -125,7 +125,7 @@ def of_one_number(top: Backward, result: Recipe) -> None:
 def of_first(top: Backward, result: Recipe) -> None:
     """The result is a pair, of which the first is the loss."""
     if not isinstance(result, TupleOf) or len(result.items) != 2:
-        raise NoDerivative("a result that is no pair of a number and something else")
+        raise NoDerivative("a result that is not a pair of a number and something else")
     of_one_number(top, result.items[0])
 
 

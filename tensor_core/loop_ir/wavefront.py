@@ -136,7 +136,7 @@ class Skewing:
         if not any(each.down for each in near) or not any(each.down == 0 and each.right < 0 for each in near):
             raise Declined("rows that do not wait for each other, or numbers of a row that do not")
         if lag > MOST_LAG:
-            raise Declined("rows that need what is far behind")
+            raise Declined("rows that need one far before them")
         return lag, near
 
     def handed(self, lag: int, near: list[Near], store: Store) -> list[Handed]:

@@ -192,7 +192,7 @@ def qr(g: Any, out: Any, a: Value, *, mode: str) -> Parts:
         if gq is not None:
             raise Decline(
                 "the complete Q of a tall matrix has columns that the matrix does not determine: no gradient",
-                'use np.linalg.qr(x, mode="reduced")',
+                'Use np.linalg.qr(x, mode="reduced").',
             )
         q, r = items(a.op("qr", mode="reduced"), 2)  # the same reflections
         gr = rows(gr, n)
@@ -290,7 +290,7 @@ def svd(g: Any, out: Any, a: Value, *, full_matrices: bool) -> Parts:
     if full_matrices and not same(m, n) and m != n:
         if (gu is not None and is_longer(m, n)) or (gvh is not None and is_longer(n, m)):
             raise Decline(
-                "full U and V^H have vectors that the matrix does not determine: no gradient", "use full_matrices=False"
+                "full U and V^H have vectors that the matrix does not determine: no gradient", "Use full_matrices=False."
             )
         u, s, vh = items(a.op("svd", full_matrices=False), 3)  # the same vectors, by the same steps, but for the others
     if gu is None and gvh is None:

@@ -249,7 +249,7 @@ def test_it_is_a_setting_too() -> None:
     assert npc.explain(compiled)(x).inexact
     with pytest.raises(ValueError, match="unknown accuracy 'exact'"):
         npc.config.accuracy = "exact"
-    with pytest.raises(ValueError, match="is of the CPU"):
+    with pytest.raises(ValueError, match="on the CPU alone, and the backend is"):
         npc.compile(function, backend="cuda", accuracy="bitwise")
 
 

@@ -261,8 +261,8 @@ def test_damaged_files(tmp_path: Path) -> None:
     first, _, program = text.partition("\n")
     other = json.dumps({**json.loads(first), "format": 99})
     for damaged, said in (
-        ("", "is no exported program"),
-        ("{}\n" + program, "is no exported program"),
+        ("", "is not an exported program"),
+        ("{}\n" + program, "is not an exported program"),
         (f"{other}\n{program}", "has the format 99"),
         (text[:-30], "was changed or cut off"),
         (text.replace("divide(", "multiply("), "was changed or cut off"),

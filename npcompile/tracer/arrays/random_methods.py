@@ -123,7 +123,7 @@ def shuffle(frame: Frame, function: Any, positional: Arguments, keywords: Keywor
     owner, *rest = positional
     x = array_in(frame, bound(function, rest, keywords)["x"])
     if x is None:
-        raise Decline("what is shuffled is no array")
+        raise Decline("what is shuffled is not an array")
     if any(n == 0 for n in x.shape):  # nothing is drawn, where permutation() does
         return Constant(None)
     write(frame, x, permutation(frame, type_of_generator(frame, owner).permutation, positional, keywords))

@@ -217,7 +217,7 @@ def free(capture: Capture, root: Node) -> None:
 def capture_from_numpy(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     (x,) = realized(frame.capture, positional)
     if not isinstance(x, Array) or not x.meta.boxed or keywords:
-        raise Decline("from_numpy of what is no array")
+        raise Decline("from_numpy of what is not an array")
     find_lost(frame.capture, x)
     return TensorValue(x)
 
@@ -234,7 +234,7 @@ def capture_creation(function: Callable[..., Any]) -> Callable[..., Any]:
             raise Decline("a new Tensor with requires_grad")
         given = realized(capture, positional)
         if function in (np.array, np.asarray) and len(given) > 2:
-            raise Decline("a new Tensor whose device is no keyword")
+            raise Decline("a new Tensor whose device is not a keyword")
         device = operators.plain(capture, keywords["device"]) if "device" in keywords else None
         if device is None and not (given and is_on_device(capture, given[0])):
             device = current_name()

@@ -96,7 +96,7 @@ def array_of(frame: Frame, leaf: Any, what: str) -> Array:
     ):
         found = as_array(frame.capture.builder, leaf.value if isinstance(leaf, Constant) else leaf)
         return fresh(found.builder, found.node, boxed=False)
-    raise WrongType(f"{what} is no array or number, but {describe(leaf)}")
+    raise WrongType(f"{what} is not an array or number, but {describe(leaf)}")
 
 
 def variable(x: Array, node: Node) -> Array:

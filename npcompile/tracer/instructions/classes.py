@@ -111,7 +111,7 @@ def match_mapping(frame: Frame, i: Instruction) -> None:
 def match_keys(frame: Frame, i: Instruction) -> None:
     keys, subject = (frame.capture.realize(v) for v in (frame.stack[-1], frame.stack[-2]))
     if not isinstance(subject, Mapping):
-        raise Decline("a pattern of a mapping that is no dict")
+        raise Decline("a pattern of a mapping that is not a dict")
     names = [operators.constant_key(frame.capture, k) for k in keys.items]
     is_there = all(name in subject.items for name in names)
     frame.push(Sequence(tuple, [subject.items[name] for name in names]) if is_there else Constant(None))

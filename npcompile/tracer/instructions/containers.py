@@ -124,7 +124,7 @@ def formatted(frame: Frame, convert: int, spec: str) -> Any:
 def spec_of(frame: Frame, value: Any) -> str:
     spec = calls.plain(frame.capture, value)
     if not isinstance(spec, str):
-        raise Decline("a format that is no string")
+        raise Decline("a format that is not a string")
     return spec
 
 

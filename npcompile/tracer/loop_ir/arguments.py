@@ -62,7 +62,7 @@ def taken(b: Builder, argument: Any, name: str, slot: int | None, level: int = 0
         return held_on(b, name, slot)
     kind = typed(argument)
     if b.hands_on and isinstance(kind, Object):
-        raise Unsupported("an argument that is no number or array")
+        raise Unsupported("an argument that is not a number or array")
     value = b.param(kind, name, slot)
     if isinstance(argument, np.ndarray):
         b.shapes[value] = argument.shape

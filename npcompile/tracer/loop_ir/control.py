@@ -227,7 +227,7 @@ def with_result(b: Builder, args: Arguments) -> Abstract:
             else:
                 indexing.store(b, made, at, value)
             return made
-    raise Unsupported("results of a scan that are no numbers or arrays")
+    raise Unsupported("results of a scan that are not numbers or arrays")
 
 
 count_of: Any = number_of_elements

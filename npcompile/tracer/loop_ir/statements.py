@@ -284,7 +284,7 @@ class Statement:
                 return made
             case "reshape", shape if (found := with_new_axes(axes, shape)) is not None:
                 return found
-        raise Unsupported("a view that is no part of an array along its axes")
+        raise Unsupported("a view that is not part of an array along its axes")
 
     # --- effects
 

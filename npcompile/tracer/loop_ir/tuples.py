@@ -66,7 +66,7 @@ def spread(b: Builder, positional: Abstract, keywords: Abstract) -> tuple[list[A
         raise Unsupported(f"arguments that are {in_words(positional, b.program.types)}, after a star")
     names = tuple(key for key in keywords.keys if isinstance(key, str))
     if len(names) < len(keywords.keys):
-        raise Unsupported("keywords that are no strings")
+        raise Unsupported("keywords that are not strings")
     return [*positional.items, *keywords.items], names
 
 

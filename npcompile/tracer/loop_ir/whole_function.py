@@ -73,7 +73,7 @@ class WholeFunction:
         entry = Entry.of(function, point, state)
         traced = trace(function.python, entry.arguments, with_statements=family.STATEMENTS, at=entry.at)
         if any(isinstance(kind, Object) and kind not in (NOTHING, HELD) for kind in traced.program.types):
-            raise Unsupported("an argument that is no number or array")
+            raise Unsupported("an argument that is not a number or array")
         ran = family.optimised(traced, function.facts, state if point.is_start else None)
         ending, name = Ending.at(function, point, state), f"loop_{next(function.numbers)}"
         given = [*entry.held, *entry.leaves_of_iterator(function), *entry.variables]

@@ -208,7 +208,7 @@ def applied(code: ScalarLoops, ufunc: np.ufunc, arguments: Sequence[Any], fail: 
 def where(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Formula:
     condition, a, b = arguments
     if kind_of(condition) not in ("b1",) or not is_array(condition):
-        raise NoForm("np.where of a condition that is no array of booleans")
+        raise NoForm("np.where of a condition that is not an array of booleans")
     require_real_blocks(code, kind_of(a), kind_of(b))
     wanted, _ = promoted(np.maximum, (kind_of(a), kind_of(b)))
     made: list[Tree] = [tree_of(condition)[0]]

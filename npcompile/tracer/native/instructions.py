@@ -387,7 +387,7 @@ def as_range(value: Items) -> Span:
     are_ints = all(isinstance(item, Scalar) and item.kind == "int" for item in value.items)
     made = range_of([arrays.known(arrays.integer_text(item)) for item in value.items]) if are_ints else None
     if made is None:
-        raise NoForm("a loop over a tuple that is no range")
+        raise NoForm("a loop over a tuple that is not a range")
     return Span(*(Scalar("int", f"INT64_C({part})") for part in (made.start, made.stop, made.step)))
 
 

@@ -186,7 +186,7 @@ class Pointwise:
             new: Tree = arrays.number(code.stored(value.text, value.kind, kind, fail), kind)
         else:
             if not arrays.is_array(value):
-                raise NoForm("what is stored where a mask selects is no number")
+                raise NoForm("what is stored where a mask selects is not a number")
             new, count = arrays.tree_of(value)
             if count != (f"count_{held.name}",):
                 raise NoForm("what another mask selects")

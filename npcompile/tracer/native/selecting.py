@@ -139,7 +139,7 @@ def setitem(code: ScalarLoops, owner: Any, key: Any, value: Any, fail: Fail) -> 
 def source_of(code: ScalarLoops, value: Any, target: Part, fail: Fail) -> Part:
     """Numbers side by side that nothing else has, in an array that the program has made."""
     if not is_array(value):
-        raise NoForm("what is stored where a mask selects is no number")
+        raise NoForm("what is stored where a mask selects is not a number")
     part = memory(code, value, fail)
     is_new = part.is_own and part.is_whole and part.root.startswith("made")
     if part.ndim != 1 or part.dtype != target.dtype or not is_new or part.root == target.root:

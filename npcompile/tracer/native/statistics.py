@@ -107,7 +107,7 @@ def average(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any
         return reduce(code, "mean", [x], {k: v for k, v in given.items() if k == "axis"}, fail)
     x, weights = memory(code, x, fail), given["weights"]
     if not is_array(weights):
-        raise NoForm("weights that are no array")
+        raise NoForm("weights that are not an array")
     weights = memory(code, weights, fail)
     kind = np.promote_types(kind_of(as_floats(x)), weights.dtype).str[1:]
     if kind not in ("f4", "f8"):

@@ -116,7 +116,7 @@ def call_callback(frame: Frame, positional: Arguments, keywords: Keywords) -> An
     items = [capture.realize(item) for item in ([like] if is_one else like.items)]
     metas = tuple(meta_like(frame, item) for item in items)
     if not metas:
-        raise Decline("npc.callback of a result that is no array, tuple or list of arrays")
+        raise Decline("npc.callback of a result that is not an array, tuple or list of arrays")
     called, arrays = node_function(function, frame, given, named)
     results = node_of_call(frame, called, arrays, metas)
     return results[0] if is_one else Sequence(like.kind, list(results))
@@ -129,7 +129,7 @@ def meta_like(frame: Frame, value: Any) -> TensorMeta:
             return TensorMeta(fixed_sizes(frame, value), value.dtype, boxed=value.meta.boxed)
         case Constant(np.generic() as scalar) if is_number(scalar.dtype):
             return TensorMeta((), scalar.dtype, boxed=False)
-    raise Decline("npc.callback of a result that is no array, tuple or list of arrays")
+    raise Decline("npc.callback of a result that is not an array, tuple or list of arrays")
 
 
 def node_function(function: Any, frame: Frame, positional: Arguments, keywords: Keywords) -> tuple[NodeFunction, list[Array]]:

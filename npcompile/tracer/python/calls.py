@@ -259,7 +259,7 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
         return call(frame, Constant(function.__func__), [Constant(function.__self__), *positional], keywords)
     if type(function) in CALLED_BY_TYPE:
         return CALLED_BY_TYPE[type(function)](frame, function, positional, keywords)
-    raise Decline(f"{name} is not captured", "It runs natively; the graph resumes after it.")
+    raise Decline(f"{name} is not captured", "Python runs it; the graph resumes after it.")
 
 
 def is_question_to_ufunc(function: Any) -> bool:

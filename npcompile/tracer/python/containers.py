@@ -93,7 +93,7 @@ def key_of(capture: Capture, owner: Any, key: Any) -> Any:
     """A key under which something is put. No integer that changes is made a constant for a container from outside."""
     key = capture.realize(key)
     if owner.source is not None and isinstance(key, Dim) and key.symbols():
-        raise Decline("a container from outside is changed under a key that is no constant")
+        raise Decline("a container from outside is changed under a key that is not a constant")
     return constant_key(capture, key)
 
 

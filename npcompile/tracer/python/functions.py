@@ -126,7 +126,7 @@ def call_method_type(frame: Frame, positional: Arguments, keywords: Keywords) ->
     function, owner = positional
     real = function.value if isinstance(function, Constant) else getattr(function, "example", None)
     if not isinstance(function, Closure) and not isinstance(real, types.FunctionType):
-        raise Decline("a method of what is no function")
+        raise Decline("a method of what is not a function")
     return Method(owner, function, getattr(real, "__name__", ""))
 
 
@@ -288,7 +288,7 @@ def opposite(capture: Any, value: Any) -> Constant:
 
 def concat(capture: Any, left: Any, right: Any) -> Any:
     if not isinstance(left, Sequence) or not isinstance(right, Sequence):
-        raise Decline("concat() of what are no sequences")
+        raise Decline("concat() of what are not sequences")
     return operators.binary(capture, "+", left, right)
 
 

@@ -31,12 +31,12 @@ def make(frame: Frame, kind: type[BaseException], positional: list[Any], keyword
 def of(kind: type[BaseException], message: str, members: list[Any], given_as: type = tuple) -> ExceptionValue:
     """A group as the class makes it; one of BaseExceptionGroup is an ExceptionGroup where its members allow."""
     if not members or not all(isinstance(m, ExceptionValue) for m in members) or given_as not in (list, tuple):
-        raise Decline("a group of what are no exceptions made here")
+        raise Decline("a group of what are not exceptions made here")
     are_exceptions = all(issubclass(m.kind, Exception) for m in members)
     if kind is BaseExceptionGroup and are_exceptions:
         kind = ExceptionGroup
     if issubclass(kind, Exception) and not are_exceptions:
-        raise Decline(f"{kind.__qualname__} of exceptions that are no Exception")
+        raise Decline(f"{kind.__qualname__} of exceptions that are not an Exception")
     return ExceptionValue(kind, [Constant(message), Sequence(given_as, list(members))])
 
 

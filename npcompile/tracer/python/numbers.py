@@ -98,7 +98,7 @@ def call_of_two(name: str, frame: Frame, positional: Arguments, keywords: Keywor
         return evaluate_call(frame, function, positional, keywords)
     values = [arithmetic.plain_number(p) for p in positional]
     if not all(isinstance(v, (Dim, Number, int, float)) for v in values):
-        raise Decline(f"math.{name} of what are no real numbers")
+        raise Decline(f"math.{name} of what are not real numbers")
     require_moderate(capture, values)
     called = Call(capture.object_of(function), *map(arithmetic.number_source, values))
     return Number.computed(capture.builder.env, called, function(*map(arithmetic.hint, values)))
@@ -119,7 +119,7 @@ def call_fsum(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if not any(isinstance(v, (Dim, Number)) for v in values):
         return evaluate_call(frame, math.fsum, [Sequence(list, [Constant(v) for v in values])], keywords)
     if not all(isinstance(v, (Dim, Number, int, float)) for v in values):
-        raise Decline("math.fsum of what are no real numbers")
+        raise Decline("math.fsum of what are not real numbers")
     require_moderate(capture, values)
     hint = math.fsum(map(arithmetic.hint, values))
     total = Call(capture.object_of(math.fsum), arithmetic.tuple_source(values))

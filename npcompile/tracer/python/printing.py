@@ -77,7 +77,7 @@ def call_print(show: Callable[..., None], frame: Frame, positional: Arguments, k
     capture.require_no_body("npc.debug_print")
     template, *given = [capture.realize(value) for value in positional] or [None]
     if not isinstance(template, Constant) or type(template.value) is not str:
-        raise Decline("npc.debug_print of a format that is no constant string")
+        raise Decline("npc.debug_print of a format that is not a constant string")
     named = {name: capture.realize(value) for name, value in keywords.items()}
     values = [as_it_is(capture, value) for value in (*given, *named.values())]
     what = printing(show, template.value, tuple(named))

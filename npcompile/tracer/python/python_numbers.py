@@ -61,7 +61,7 @@ def element(capture: Capture, x: Array, place: Sequence[Any]) -> Array:
         return getitem(capture.builder, x, (0,) * x.ndim) if x.ndim and all(same(n, 1) for n in x.shape) else x
     place = place[0] if len(place) == 1 and isinstance(place[0], tuple) else place
     if not all(isinstance(k, (int, Dim)) and not isinstance(k, bool) for k in place):
-        raise Decline("the place of an item that is no Python integer")
+        raise Decline("the place of an item that is not a Python integer")
     if len(place) == 1 and x.ndim != 1:
         x = fresh(capture.builder, reshaped(capture.builder, x.node, (product(x.shape),)))
     if len(place) != x.ndim:
@@ -74,7 +74,7 @@ def converted(method: str, capture: Capture, x: Array, arguments: list[Any]) -> 
     if arguments not in ([], ["C"]) or method == "tolist" and arguments:
         raise Decline(f"{method} with arguments")
     if method == "tobytes" and x.dtype.char in "gG":
-        raise Decline("the bytes between longdoubles, which are no part of them")
+        raise Decline("the bytes between longdoubles, which are not part of them")
     if capture.goes_through_gradients or capture.bodies:
         raise Decline(f"{method} in a loop or branch of the graph, or where gradients go through")
     index = capture.stands_at

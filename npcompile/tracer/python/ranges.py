@@ -56,7 +56,7 @@ def part(capture: Capture, span: RangeValue, key: SliceValue) -> RangeValue:
     """`span[start:stop:step]`, as slice.indices() has it."""
     start, stop, step = (plain_number(capture.realize(v)) for v in (key.start, key.stop, key.step))
     if not all(n is None or type(n) is int or isinstance(n, Dim) for n in (start, stop)) or type(step) not in (int, type(None)):
-        raise Decline("a slice of a range by what is no integer")
+        raise Decline("a slice of a range by what is not an integer")
     if step == 0:
         raise raises(ValueError, "slice step cannot be zero")
     step, count = step or 1, length(capture, span)
