@@ -63,6 +63,13 @@ def set_logs_from_environment() -> None:
         set_logs(**dict.fromkeys(wanted, True))
 
 
+def hint(message: str) -> None:
+    """Tell users by the logger `npcompile.hints` what they may do: on standard error where the program sets up no logging."""
+    import logging
+
+    logging.getLogger("npcompile.hints").warning(message)
+
+
 def log(topic: str, message: Callable[[], str]) -> None:
     """Write a message, which is made only when somebody watches its topic."""
     logging = sys.modules.get("logging")  # nobody has set a level or a handler before its import

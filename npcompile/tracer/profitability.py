@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from npcompile.backends.background import blocking
+from npcompile.logs import hint
 from npcompile.tensor_core.events import COUNTS
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.tensor import Tensor
@@ -54,6 +55,7 @@ IN_VAIN = 4  # captures that found nothing to compile, after which the seconds t
 LOOKED_AT, SHORT = 400, 1e-3  # calls, and seconds of one: looking at more of them takes longer than code that is not looked at
 BETWEEN = 0.05  # seconds of calls between those that are timed again
 FEWEST, MOST = 16, 1 << 16  # the same as a number of calls
+WORTH_A_HINT = 1e-3  # seconds of a call
 
 # Estimates, for what is decided before there is a call to time: within one long call, and while a function is captured.
 LONGEST_CODE = 150_000  # bytes, 4,000 statements or more: to compile it takes about ten seconds
@@ -232,6 +234,7 @@ class Tried(Protocol):
     lock: threading.RLock
     current: Current
     breaks: list[Break]
+    code: CodeType
 
     @property
     def points(self) -> Mapping[Any, Left]: ...
@@ -264,6 +267,7 @@ class Trial:
     captures: int = 0  # that found nothing to compile
     lost: float = 0.0  # their seconds
     skipped: int = 0  # calls of those that nobody looks at, until the next
+    is_told: bool = False  # has the user been told that nothing was gained?
 
     @uncounted
     def __call__(self, *state: Any) -> Any:
@@ -429,10 +433,22 @@ class Trial:
             if not compiled:
                 self.between = calls
                 COUNTS["steps_aside"] += function.current.step_aside(function, calls)
-                return
-            function.current.lead_to(function, function.dispatch)
-            if plain or function.breaks:  # else a small array costs what is around one graph at most
-                COUNTS["steps_aside"] += function.current.step_aside(function, calls, (*plain,))
+            else:
+                function.current.lead_to(function, function.dispatch)
+                if plain or function.breaks:  # else a small array costs what is around one graph at most
+                    COUNTS["steps_aside"] += function.current.step_aside(function, calls, (*plain,))
+        if not compiled:
+            self.tell(max(min(times.plain, default=0.0) for times in used.values()))
+
+    def tell(self, seconds: float) -> None:
+        """Say once that nothing was gained, where, and what may be done. Short calls are not worth anybody's time."""
+        function = self.function
+        if self.is_told or seconds < WORTH_A_HINT or function.options.when_hot:
+            return
+        self.is_told = True
+        where = Location(function.code.co_filename, function.code.co_firstlineno)
+        why = str(function.breaks[0]) if function.breaks else "NumPy's own functions take the time, or each call does little"
+        hint(f"{function.code.co_qualname} ({where}) was no faster compiled, and runs as plain Python now: {why}")
 
     @uncounted
     def look_again(self, kind: Any, times: Times, state: tuple[Any, ...]) -> Any:
