@@ -211,13 +211,12 @@ class Project:
         written = [k for k in arrays if self.of.written[k]]
         words = sum(words_of(self.of.program.types[param.value]) for param in self.of.program.params)
         yield c("{} {{", c(self.declaration.replace("{", "{{")))
-        yield c("  union npc_word npc_in[{}], npc_out[{}];", max(1, words), max(1, self.ways.words))
+        yield c("  union npc_word npc_in[{}] = {{{{0}}}}, npc_out[{}] = {{{{0}}}};", max(1, words), max(1, self.ways.words))
         yield c("  struct npc_frame npc_frame = {{0}};")
         yield c("  npc_i64 npc_way;")
         yield c("  int npc_status = {};", DONE)
         for k in written if self.left else ():
             yield c("  char* npc_saved_{};", k)
-        yield c("  (void)npc_in; (void)npc_out;")
         for k in arrays:
             yield from self.fitting(k)
         yield from self.apart(arrays, written)
