@@ -80,7 +80,7 @@ def test_loops_and_their_gradients(folder: Path):
     assert "program_0/unit_0.c" in found and "program_0/graph.txt" not in found
     loops = [text for name, text in found.items() if name.endswith("loop_ir_0.txt")]
     assert loops and all("for " in text for text in loops)
-    assert "native program: the function at test_debug_dir.py" in found["explain.txt"]
+    assert "compiled loop: the function at test_debug_dir.py" in found["explain.txt"]
 
 
 def test_a_unit_that_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch):

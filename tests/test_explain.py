@@ -103,7 +103,7 @@ def running_sum(x):
 @pytest.mark.parametrize("function", [running_sum, npc.grad(running_sum)])
 def test_explain_has_the_c_of_native_programs(function):
     report = npc.explain(function)(np.ones(100))
-    assert report.summary == "1 native program, 0 breaks" and repr(report) == f"<Explanation of running_sum: {report.summary}>"
+    assert report.summary == "1 compiled loop, 0 breaks" and repr(report) == f"<Explanation of running_sum: {report.summary}>"
     # The C is read: it is what `explain` gives.
     (source,) = report.sources
     assert "npc_run(" in source and str(report).startswith(f"running_sum: {report.summary}\n")

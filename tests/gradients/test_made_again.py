@@ -96,4 +96,4 @@ def test_explain_lists_a_native_gradient() -> None:
     assert found.natives == (f"the gradient of squares at test_made_again.py:{line}, with its loops at {line + 2}",)
     assert not found.graphs and not found.breaks
     assert {p.place for p in found.passes} == {f"the loop at line {line + 2}"}
-    assert "native program: the gradient of squares" in str(found)
+    assert "compiled loop: the gradient of squares" in str(found)

@@ -410,7 +410,7 @@ def test_reasons_are_in_words_of_users(why: str) -> None:
 
 def test_explain_says_how_loops_ran() -> None:
     told = npc.explain(nested)(numbers(5))
-    assert told.summary == "1 native program, 0 breaks"
+    assert told.summary == "1 compiled loop, 0 breaks"
     line = nested.__code__.co_firstlineno + 1
     assert f"compiled without Python: the loop at line {line}" in map(str, told.passes)
     told = npc.explain(lambda x: fori_loop(0, 3, lambda i, c: c + np.einsum("i->", x), 0.5))(numbers(20))

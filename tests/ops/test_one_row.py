@@ -138,10 +138,10 @@ def sums_of_rows(x: Any) -> Any:
 
 def test_it_is_in_native_loops() -> None:
     got, wanted = np.empty(30), np.empty(30)
-    assert "native program" in str(npc.explain(recurrence)(X[0, :30], got))
+    assert "compiled loop" in str(npc.explain(recurrence)(X[0, :30], got))
     np.testing.assert_allclose(npc.compile(recurrence)(X[0, :30], got), recurrence(X[0, :30], wanted), rtol=1e-13)
     np.testing.assert_allclose(got, wanted, rtol=1e-13)
-    assert "native program" in str(npc.explain(sums_of_rows)(X))
+    assert "compiled loop" in str(npc.explain(sums_of_rows)(X))
     np.testing.assert_allclose(npc.compile(sums_of_rows)(X), sums_of_rows(X), rtol=1e-13)
 
 
