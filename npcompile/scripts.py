@@ -254,7 +254,7 @@ def text_of_array(array: np.ndarray) -> str:
 def memory_of(array: np.ndarray) -> tuple[np.ndarray, int]:
     """A copy of the memory that an array reaches over, and where in it the first element is, in bytes. Raises NotWritable."""
     if any(stride % array.itemsize for stride in array.strides):
-        raise NotWritable("a script has no text for an array whose strides are no multiple of its elements; give a copy")
+        raise NotWritable("a script has no text for an array whose strides are not multiples of its elements; give a copy")
     low, high = np.lib.array_utils.byte_bounds(array)
     offset = array.__array_interface__["data"][0] - low
     lowest = array[tuple(slice(None, None, -1) if stride < 0 else slice(None) for stride in array.strides)]
