@@ -61,7 +61,10 @@ def explain(function: Callable[P, Any]) -> Callable[P, Explanation]:
             return of_plain(innermost(fresh), result)
         verdicts = "" if known is None or not known.is_measured else str(known.trial)
         parts = parts_of(events, compiled.code.co_qualname, programs_of(compiled), seconds) if events else ()
-        return replace(account(compiled, result, transfers), verdicts=verdicts, parts=parts, call_seconds=seconds)
+        told = account(compiled, result, transfers)
+        if isinstance(function, TransformedFunction) and (user := getattr(unwrap(function.function), "__code__", None)):
+            told = replace(told, place=Location(user.co_filename, user.co_firstlineno, user.co_qualname))
+        return replace(told, verdicts=verdicts, parts=parts, call_seconds=seconds)
 
     return run
 

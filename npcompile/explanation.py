@@ -33,6 +33,15 @@ LEGEND = {
     "break": "Python runs it: a break, or nothing is compiled",
     "": "nothing is left to do when it runs, or Python runs it",
 }
+WORDS = {  # of a pass that changed the program, and of one that did not
+    "parallelize": ("on threads", "not on threads"),
+    "wavefront": ("on threads, row by row", "not on threads row by row"),
+    "vectorize": ("in vectors", "not in vectors"),
+    "vectorize the outer loop": ("in vectors of the outer loop", "not in vectors of the outer loop"),
+    "bounds check elimination": ("no index is checked", "an index is checked"),
+    "overflow check elimination": ("no integer is checked", "an integer is checked"),
+    "left to Python": ("left to Python", "not left to Python"),
+}
 PARALLEL = {"parallelize", "wavefront"}  # passes that put iterations of a loop on threads
 VECTORS = {"vectorize", "vectorize the outer loop", "lanes in registers", "columns as lanes", "wavefront in lanes"}
 STYLE = """
@@ -217,10 +226,13 @@ def pictures(told: Explanation) -> str:
 
 
 def note_of(tried: Pass) -> str:
-    """What is said of a pass beside the line that it is about."""
-    if not tried.fired:
-        return f"no {tried.name}: {tried.why_not}"
-    return tried.name if tried.place.startswith(("the loop at line", "line ")) else f"{tried.name}: {tried.place}"
+    """What is said of a pass beside the line that it is about. Nothing of those that only compiler builders know."""
+    if tried.name not in WORDS:
+        return ""
+    done, not_done = WORDS[tried.name]
+    if tried.fired:
+        return done if tried.place.startswith("the loop at line") else f"{done}: {tried.place}"
+    return f"{not_done}: {tried.why_not}"
 
 
 def listing(told: Explanation) -> str:
@@ -233,7 +245,7 @@ def listing(told: Explanation) -> str:
     rows = []
     for number, text in enumerate(source, first):
         line = lines.get(number, Line())
-        notes = "<br>".join(escape(note) for note in dict.fromkeys(line.notes))
+        notes = "<br>".join(escape(note) for note in dict.fromkeys(line.notes) if note)
         code = f'<td class="{line.kind}"><pre>{escape(text.rstrip()) or " "}</pre></td>'
         rows.append(f'<tr><td class="number">{number}</td>{code}<td class="note">{notes}</td></tr>')
     met = {line.kind for line in lines.values()}

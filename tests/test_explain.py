@@ -145,3 +145,17 @@ def test_the_page_of_a_function_without_source():
     namespace = {"np": np}
     exec("def f(x):\n    return np.exp(x) + 1", namespace)
     assert "1 graph, 0 breaks" in npc.explain(namespace["f"])(np.ones(3))._repr_html_()
+
+
+def scaled_loss(w, x):
+    return np.mean(np.sin(x @ w) ** 2)
+
+
+def test_a_gradient_shows_the_lines_of_the_users_function():
+    page = Page(npc.explain(npc.grad(scaled_loss))(np.ones(3), np.ones((4, 3)))._repr_html_())
+    assert "np.mean(np.sin(x @ w) ** 2)" in page.texts["graph"]
+
+
+def test_notes_beside_lines_are_in_words():
+    page = Page(npc.explain(running_sum)(np.ones(100))._repr_html_())
+    assert "not on threads: " in page.texts["note"] and "speculation" not in page.texts["note"]
