@@ -118,7 +118,7 @@ class Exported:
         if type(found) is not tuple:
             if found is False:
                 raise self._misfit(args)
-            if self.causes[found].exception != FLOATING_POINT:
+            if self.causes[found].name != FLOATING_POINT:
                 raise self._error(self.causes[found])
             found = self._with_errors(args, found)
         return found[0]
@@ -282,11 +282,11 @@ class Exported:
     # --- errors
 
     def _error(self, cause: Cause) -> Exception:
-        if cause.exception == "IndexError" or not is_exception(cause.exception):
-            text = f"{cause.text} ({cause.at.file}:{cause.at.line})"
-            return IndexError(text) if cause.exception else ExportError(f"{self.name}: {text}")
-        known: type[Exception] = getattr(builtins, cause.exception)
-        return known(cause.text) if cause.text else known()
+        if cause.name == "IndexError" or not is_exception(cause.name):
+            text = f"{cause.reason} ({cause.at.file}:{cause.at.line})"
+            return IndexError(text) if cause.name else ExportError(f"{self.name}: {text}")
+        known: type[Exception] = getattr(builtins, cause.name)
+        return known(cause.reason) if cause.reason else known()
 
     def _with_errors(self, args: Sequence[Any], left: int) -> tuple[Any]:
         """The result where floating-point errors happened: each that np.errstate reports is raised, or warned of."""
@@ -327,7 +327,7 @@ class Exported:
                 [p.name, in_words(p.kind), len(p.shape) if isinstance(p.kind, Memref) else None, list(p.shape)]
                 for p in self.parameters
             ],
-            "causes": [[each.exception, each.text, each.at.file, each.at.line] for each in self.causes],
+            "causes": [[each.name, each.reason, each.at.file, each.at.line] for each in self.causes],
             "outside": [[in_words(type_of(x)), list(x.shape), base64.b64encode(x.tobytes()).decode()] for x in self.outside],
         }
         return json.dumps({**said, "sha256": digest(said, self.program)}) + "\n" + self.program

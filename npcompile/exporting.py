@@ -144,8 +144,8 @@ def known_to_callers(causes: Sequence[Cause], program: Program, function: Functi
     """What the function may handle itself is no exception of its: only Python knows what comes of it."""
     handlers = Handlers(function.__code__, [op.at for op in walk(program.body) if isinstance(op, Check | Let | SideExit)])
     return [
-        replace(each, exception="", text=f"{each.text or each.exception}, which a handler may take")
-        if each.exception not in ("", FLOATING_POINT) and handlers.may_handle(each.at)
+        replace(each, name="", reason=f"{each.reason or each.name}, which a handler may take")
+        if each.name not in ("", FLOATING_POINT) and handlers.may_handle(each.at)
         else each
         for each in causes
     ]

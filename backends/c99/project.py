@@ -188,7 +188,7 @@ class Project:
         yield NO_MEMORY, "there is no memory for an array"
         yield UNFIT, "an array has another shape or order than is needed, or is written to and shares memory"
         for status, cause in self.statuses.items():
-            said = ": ".join(filter(None, (cause.exception, cause.text)))
+            said = ": ".join(filter(None, (cause.name, cause.reason)))
             yield status, f"{said} ({Path(cause.at.file).name}:{cause.at.line})".replace("*/", "* /")
 
     # --- the source

@@ -142,8 +142,7 @@ class Wheel:
             for name, kind, written, shape in zip(of.names, of.kinds, of.written, shapes)
         ]
         errors = {
-            status: (cause.exception, cause.text, f"{cause.at.file}:{cause.at.line}")
-            for status, cause in project.statuses.items()
+            status: (cause.name, cause.reason, f"{cause.at.file}:{cause.at.line}") for status, cause in project.statuses.items()
         }
         assert UNFIT not in errors, errors
         return MODULE.format(

@@ -6,9 +6,22 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from npcompile.backends.loop_ir.c_text import CText, c, joined
-from npcompile.backends.loop_ir.c_values import c_type, element_type, lanes_of
+from npcompile.backends.loop_ir.c_values import c_type, element_type, extent, lanes_of, room
 from npcompile.backends.loop_ir.target import Ability, Target, Unsupported
-from npcompile.tensor_core.loop_ir.ops import Alloc, Append, Gather, Load, NewList, Program, Size, Store, View
+from npcompile.tensor_core.loop_ir.ops import (
+    Alloc,
+    Append,
+    Disjoint,
+    Gather,
+    Load,
+    NewList,
+    Program,
+    Room,
+    Scratch,
+    Size,
+    Store,
+    View,
+)
 from npcompile.tensor_core.loop_ir.types import List, Memref, Scalar
 
 OF_LIST = "(({}*){}->data)[{}]"  # of its type, it, and the index
@@ -124,6 +137,18 @@ class MemoryStatements:
             return
         where = c("NPC_TAKE({}, taken_{}", name, op.result) if op.again else c("NPC_ALLOCATE({}, {}", name, c(kind.element.name))
         self.line("  {}, {}, {}, {});", where, kind.rank, stride, int(op.zeroed))
+
+    def own_memory(self, op: Disjoint | Scratch | Room) -> None:
+        """What the program keeps for itself, and whether arrays share memory."""
+        name = self.name(op.result)
+        match op:
+            case Disjoint(_, one, other):
+                self.set(op.result, c("npc_apart({}, {})", *(extent(self.program.types[x], self.name(x)) for x in (one, other))))
+            case Scratch(result, elements):
+                self.line("  {}.data = (char*)s{}; {}.owner = 0; {}.is_view = 0;", name, result, name, name)
+                self.line("  {}.n[0] = {}; {}.s[0] = sizeof *s{};", name, elements, name, result)
+            case Room(result, elements):
+                self.lines += room(self.program.types[result], name, result, self.name(elements))
 
     def lists(self, op: NewList | Append, line: int) -> None:
         if Ability.LISTS not in self.target.abilities:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from npcompile.backends.loop_ir import parallel
 from npcompile.backends.loop_ir.c_text import CText, c, joined
-from npcompile.backends.loop_ir.c_values import c_type, extent, handed_over, literal, memory_of, room, splat, taken
+from npcompile.backends.loop_ir.c_values import c_type, handed_over, literal, memory_of, splat, taken
 from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.memory_statements import MemoryStatements
 from npcompile.backends.loop_ir.pins import Needed, needed_results
@@ -489,17 +489,8 @@ class Statements(MemoryStatements):
                 self.alloc(op, line)
             case Splat(result, value):
                 self.set(result, splat(self.program.types[result], self.name(value)))
-            case Disjoint(result, one, other):
-                self.set(
-                    result,
-                    c("npc_apart({}, {})", *(extent(self.program.types[x], self.name(x)) for x in (one, other))),
-                )
-            case Scratch(result, elements):
-                name = self.name(result)
-                self.line("  {}.data = (char*)s{}; {}.owner = 0; {}.is_view = 0;", name, result, name, name)
-                self.line("  {}.n[0] = {}; {}.s[0] = sizeof *s{};", name, elements, name, result)
-            case Room(result, elements):
-                self.lines += room(self.program.types[result], self.name(result), result, self.name(elements))
+            case Disjoint() | Scratch() | Room():
+                self.own_memory(op)
             case Threads(result):
                 self.set(result, c("rt->threads()"))
             case NewList() | Append():

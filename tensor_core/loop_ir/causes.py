@@ -37,10 +37,10 @@ FLOATING_POINT = "FloatingPointError"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """`exception`: the name of Python's, where it is known; else empty. `text`: its message, or what went wrong."""
+    """`name`: of Python's exception, where it is known; else empty. `reason`: its message, or what went wrong."""
 
-    exception: str
-    text: str
+    name: str
+    reason: str
     at: Place
 
 

@@ -64,7 +64,7 @@ def costs_of_program(program: Program, arguments: Sequence[Any]) -> Costs:
 class Counting:
     program: Program
     found: Costs = field(default_factory=Costs)
-    known: dict[int, Any] = field(default_factory=dict)  # numbers
+    known: dict[int, int] = field(default_factory=dict)  # integers and truth values
     shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)  # of arrays
     allocated: int = 0  # bytes
     steps: int = MOST_STEPS
@@ -72,7 +72,7 @@ class Counting:
     def region(self, region: Region, times: float) -> None:
         for op in region:
             match op:
-                case Constant(result, value):
+                case Constant(result, value) if isinstance(value, int):
                     self.known[result] = value
                 case Let():
                     self.let(op, times)
@@ -109,7 +109,10 @@ class Counting:
                 self.found.flops += times
         if all(value in self.known for value in op.args):
             try:
-                self.known[op.result] = MEANINGS[op.op](*(self.known[value] for value in op.args))
+                found = MEANINGS[op.op](*(self.known[value] for value in op.args))
+                self.known.pop(op.result, None)
+                if isinstance(found, int | np.integer | np.bool_):
+                    self.known[op.result] = int(found)
             except (ArithmeticError, ValueError):  # a Check leaves before it
                 self.known.pop(op.result, None)
         else:

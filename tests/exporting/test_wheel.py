@@ -103,7 +103,7 @@ def test_files_of_a_wheel(tmp_path: Path) -> None:
 def test_one_name_for_all(tmp_path: Path) -> None:
     made = module(npc.export(lambda x: x * 2.0, X), tmp_path, name="twice")
     assert same(made.twice(X), X * 2.0)
-    with pytest.raises(ValueError, match="is no version"):
+    with pytest.raises(ValueError, match="is not a version"):
         npc.export(columns, random(0, 3, 4)).to_wheel(tmp_path, version="newest")
 
 
