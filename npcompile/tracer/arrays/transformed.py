@@ -28,7 +28,7 @@ from npcompile.tracer.arrays.trees import Tree
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, iteration, printing
 from npcompile.tracer.python.calls import TRANSFORMS, Arguments, Keywords, evaluate_call
-from npcompile.tracer.values import Constant, Sequence, TensorValue, Transform, describe
+from npcompile.tracer.values import Constant, Opaque, Sequence, TensorValue, Transform, describe
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,6 +96,10 @@ def array_of(frame: Frame, leaf: Any, what: str) -> Array:
     ):
         found = as_array(frame.capture.builder, leaf.value if isinstance(leaf, Constant) else leaf)
         return fresh(found.builder, found.node, boxed=False)
+    if isinstance(leaf, Opaque) and type(leaf.example) is np.ndarray and leaf.example.dtype.kind in "biufc":
+        raise Decline(
+            "an array that is not aligned, or in the byte order of other machines, is transformed"
+        )  # eager Tensors take it
     raise WrongType(f"{what} is not an array or number, but {describe(leaf)}")
 
 
