@@ -186,8 +186,10 @@ def lines_of(told: Explanation, source: Sequence[str], first: int) -> Mapping[in
         for number, text in enumerate(source, first):
             lines[number].kind = "break" if text.strip() else ""
     for part in told.parts:
-        if part.line is not None and part.name != "Python":
+        if part.line is not None:
             lines[part.line].notes.append(f"{part}")
+            if part.name == "Python" and part.line in range(first, first + len(source)):
+                lines[part.line].kind = lines[part.line].kind or "break"
     for reason in told.breaks:
         at = lines[reason.user_location.line]
         at.kind = "break"

@@ -159,3 +159,9 @@ def test_a_gradient_shows_the_lines_of_the_users_function():
 def test_notes_beside_lines_are_in_words():
     page = Page(npc.explain(running_sum)(np.ones(100))._repr_html_())
     assert "not on threads: " in page.texts["note"] and "speculation" not in page.texts["note"]
+
+
+def test_the_time_of_python_stands_at_its_line():
+    page = Page(npc.explain(with_break)(np.ones(4))._repr_html_())
+    line = with_break.__code__.co_firstlineno + 2
+    assert f"Python (line {line}): " in page.texts["note"]
