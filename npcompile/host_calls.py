@@ -101,9 +101,10 @@ def callback(function: Callable[..., Any], result_like: Any, /, *args: Any, effe
     --------
     >>> import math
     >>> import numpy as np, npcompile as npc
+    >>> gamma = np.vectorize(math.gamma)
     >>> @npc.compile(fullgraph=True)
     ... def f(x):
-    ...     return npc.callback(np.vectorize(math.gamma), x, x + 1) * 2
+    ...     return npc.callback(gamma, x, x + 1) * 2
     >>> f(np.array([1.0, 2.0, 3.0]))
     array([ 2.,  4., 12.])
     """

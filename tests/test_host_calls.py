@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import functools
 import math
 import traceback
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile import host_calls, marks
 
 X = np.arange(1.0, 6.0)
 
@@ -381,3 +383,9 @@ def test_wrong_result_like(like: Any) -> None:
     for run in (lambda x: npc.callback(gamma, like, x), npc.compile(lambda x: npc.callback(gamma, like, x))):
         with pytest.raises(TypeError, match="result_like holds a"):
             run(X)
+
+
+@pytest.mark.parametrize("module", [host_calls, marks])
+def test_examples_of_docstrings(module: Any) -> None:
+    found = doctest.testmod(module)
+    assert found.attempted and not found.failed
