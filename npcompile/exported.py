@@ -129,6 +129,9 @@ class Exported:
 
     __repr__ = __str__
 
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return read_exported, (self.as_text(),)
+
     @property
     def source(self) -> str:
         """The C that runs here."""
@@ -367,7 +370,12 @@ def load_exported(path: str | Path) -> Exported:
     ...     load_exported(os.path.join(folder, "mean.npc"))(np.arange(5.0))
     np.float64(2.0)
     """
-    first, _, program = Path(path).read_text(encoding="utf-8", errors="replace").partition("\n")
+    return read_exported(Path(path).read_text(encoding="utf-8", errors="replace"), str(path))
+
+
+def read_exported(text: str, path: str = "the text") -> Exported:
+    """The program that `Exported.as_text` wrote. Raises ExportError."""
+    first, _, program = text.partition("\n")
     try:
         said = json.loads(first)
     except ValueError as error:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +48,21 @@ def test_loaded_is_what_was_saved(tmp_path: Path) -> None:
     assert (loaded.parameters, loaded.causes, str(loaded)) == (exported.parameters, exported.causes, str(exported))
     assert [p.is_written for p in loaded.parameters] == [False, True, True]
     assert loaded.doc == move_centres.__doc__
+
+
+def test_pickled_and_copied() -> None:
+    exported = npc.export(move_centres, *CASES[2].arguments())
+    exported(*CASES[2].others())
+    for made in (pickle.loads(pickle.dumps(exported)), copy.deepcopy(exported)):
+        assert made.as_text() == exported.as_text()
+        assert same(made(*CASES[2].others()), exported(*CASES[2].others()))
+
+
+def test_many_threads_call_one() -> None:
+    exported = npc.export(CASES[1].function, *CASES[1].arguments())
+    wanted = CASES[1].function(*CASES[1].others())
+    with ThreadPoolExecutor(4) as pool:
+        assert all(same(found, wanted) for found in pool.map(lambda _: exported(*CASES[1].others()), range(40)))
 
 
 WITHOUT_FRONT_END = """
