@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar, overload
 
-from npcompile.backends import progress
+from npcompile.backends import native_profiling, progress
 from npcompile.backends.registry import Backend, abilities_of, find_backend, release_memory
 from npcompile.devices import before_first_use, placed
 from npcompile.remembered import forget_programs_of_loops
@@ -363,6 +363,12 @@ def show_progress_as_set() -> None:
     progress.SETTING.is_wanted = config.progress
 
 
+def profile_as_set() -> None:
+    native_profiling.PROFILERS.are_told = config.native_profiling
+
+
+profile_as_set()
+after_change["native_profiling"] = [profile_as_set]
 after_change["accuracy"] = after_change["check_nan"] = [reset]
 after_change["progress"] = [show_progress_as_set]
 after_change["check"] = after_change["tiers"] = after_change["fallback_random"] = [enter_anew]

@@ -14,7 +14,7 @@ COMPILE = ("first call", "background")
 ACCURACIES = ("numpy", "bitwise", "fast")
 STANCES = ("default", "force_eager", "run_only", "fail_on_recompile", "eager_then_compile")
 SAME_STANCES = {"eager_on_recompile": "run_only"}  # what torch.compiler.set_stance calls it
-BOOLEANS = ("enabled", "compile_while_traced", "fallback_random", "native_loops")
+BOOLEANS = ("enabled", "compile_while_traced", "fallback_random", "native_loops", "native_profiling")
 
 
 def check_in_environment() -> float:
@@ -35,6 +35,14 @@ def enabled_in_environment() -> bool:
     if value not in ("", "0", "1"):
         raise ValueError(f"NPCOMPILE_DISABLE is {value!r}: set it to 1, so that functions run uncompiled, or to 0")
     return value != "1"
+
+
+def native_profiling_in_environment() -> bool:
+    """What NPCOMPILE_PERF says. ValueError for another value than 0 and 1."""
+    value = os.environ.get("NPCOMPILE_PERF", "")
+    if value not in ("", "0", "1"):
+        raise ValueError(f"NPCOMPILE_PERF is {value!r}: set it to 1, so that native profilers show lines of Python, or to 0")
+    return value == "1"
 
 
 def tiers_in_environment() -> str:
@@ -120,6 +128,11 @@ class Config:
     """A folder for what is made of each function from now on, for those who look for a mistake or want to report one: graphs,
     guards in words, programs of loops, the C code, the compiler's command and messages, what `explain` tells. None: nothing is
     written. NPCOMPILE_DEBUG_DIR sets it from outside (docs/debugging.md)."""
+
+    native_profiling: bool = field(default_factory=native_profiling_in_environment)
+    """Is what is compiled from now on made for native profilers (perf, py-spy, gdb) to show? True: names of C functions end with
+    those of yours, machine code has your files and lines, and on a GPU NVTX ranges have both. The libraries are others than
+    without, and compiled anew. NPCOMPILE_PERF=1 sets it from outside (docs/how-to/profiling.md)."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         names = [f.name for f in fields(self)]

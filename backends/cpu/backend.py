@@ -51,6 +51,7 @@ from npcompile.backends.kernels.memory import build_schedule
 from npcompile.backends.kernels.operations import short
 from npcompile.backends.kernels.schedule import Buffer, Schedule
 from npcompile.backends.kernels.strips import cut_in_strips
+from npcompile.backends.native_profiling import PROFILERS, profiled
 from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph
 from npcompile.backends.special_calls import with_forms
@@ -165,7 +166,8 @@ def print_unit(schedule: Schedule, runs: Sequence[Run], plans: Mapping[str, Kern
     text = "\n".join(parts)
     parts[:0] = [PAIRWISE_HELPERS, blocks_text(text), folds_text(text), simd_reductions_text(text), turns_text(text)]
     made = "\n".join(parts) + "\n"
-    return f"{functions_text(made, loader().compiler)}{made}"
+    names = [*(plan.name for plan in (*plans.values(), *undoing)), "npc_made" if given_out(schedule, undo) == 1 else "npc_run"]
+    return profiled(f"{functions_text(made, loader().compiler)}{made}", graph.name, *names)
 
 
 def comment(text: str) -> str:
@@ -186,6 +188,7 @@ def print_entry(
     graph = schedule.graph
     given = given_out(schedule, undo)
     lines = [f"static {BEGIN}".format("npc_made") if given == 1 else BEGIN.format("npc_run")]
+    lines[:0] = ["NPC_NOT_INLINED"] * PROFILERS.are_told
     if len(runs) + len(graph.outputs) + len(graph.inputs) > LONG:
         lines.insert(0, AS_WRITTEN)
     body: list[str] = ["PyObject* result = NULL;"]

@@ -74,6 +74,7 @@ class Printer(Sums):
             self.statement(statement)
 
     def statement(self, s: Statement) -> None:
+        self.tell_line(s)
         match s:
             case Let(target, "constant", _, ((_, value),)):
                 self.line(f"const {c_type(target.dtype)} {target.name} = {constant_text(value, target.dtype)};")

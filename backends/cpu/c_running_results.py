@@ -26,8 +26,9 @@ from npcompile.backends.cpu.reducers import (
     lane_identity,
     notes_nan,
 )
-from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Reduce
+from npcompile.backends.kernels.kernel import Accumulate, Accumulator, CheckIndex, Let, Load, Position, Reduce, Statement, Store
 from npcompile.backends.kernels.operations import short
+from npcompile.backends.native_profiling import PROFILERS, line_of
 from npcompile.tensor_core.dim import Size
 
 ALONE = ReduceForm(Order.SERIAL)  # outside of every Reduce
@@ -73,6 +74,13 @@ class RunningResults:
     def is_simd(self) -> bool:
         """Are the lanes the compiler's?"""
         return self.form.order is Order.SIMD
+
+    def tell_line(self, s: Statement) -> None:
+        """Of the user's, where profilers are to know what `s` is of."""
+        if PROFILERS.are_told and isinstance(s, Let | Load | Position | CheckIndex | Store | Accumulate):
+            place = self.plan.kernel.places.get((s.value if isinstance(s, Store | Accumulate) else s.target).name)
+            if place is not None:
+                self.line(line_of(place.filename, place.line))
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.indent + text)

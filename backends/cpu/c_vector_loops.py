@@ -85,6 +85,7 @@ class Vectors(Elements):
         if end:
             self.p.line(self.lanes.named(f"const npc_choice@ which = npc_first@({end} - {self.axis});"))
         for s in body:
+            self.p.tell_line(s)
             match s:
                 case Store():
                     has_room = s.buffer in map(room_of_terms, self.p.accumulators.values())

@@ -16,6 +16,7 @@ from typing import Any
 
 from npcompile.backends.cache import Cache, key_of
 from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
+from npcompile.backends.native_profiling import FLAGS, FOR_PROFILERS
 
 __all__ = ["Compiler", "CompilerError", "CompilerTimeout", "NoCompiler", "find_compiler"]
 
@@ -96,7 +97,8 @@ class Compiler:
     def flags_for(self, source: str) -> tuple[str, ...]:
         """For one unit. What takes -fno-tree-pre takes -fno-gcse."""
         large = LARGE_FLAGS if len(source) > LARGE_UNIT and "-fno-tree-pre" in self.flags else ()
-        return (*self.flags, *large, *(() if self.calls_vector_forms else NO_BUILTINS))
+        profiled = FLAGS if FOR_PROFILERS in source else ()
+        return (*self.flags, *large, *profiled, *(() if self.calls_vector_forms else NO_BUILTINS))
 
     def command_for(self, source: str, output: str) -> list[str]:
         """What makes the library of one unit, which it reads."""

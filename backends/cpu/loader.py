@@ -33,6 +33,7 @@ from npcompile.backends.cpu.runtime import runtime_source
 from npcompile.backends.cpu.threads import register_pool, thread_limit, usable_processors
 from npcompile.backends.entering import ENTERING
 from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
+from npcompile.backends.native_profiling import with_lines
 from npcompile.backends.overlap import OVERLAP
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorStates, FloatingPointSignal
 from npcompile.backends.together import Steps, finished
@@ -89,7 +90,7 @@ class Loader:
     def loading(self, source: str, dtypes: Sequence[np.dtype]) -> Steps[Loaded]:
         """The same in steps. What is missing begins; what began here is waited for; what others make is waited for."""
         began = time.perf_counter()
-        text = PRELUDE + source
+        text = with_lines(PRELUDE + source)
         # `npc_dtypes` is a static of the library; dtypes of C's long long equal those of its long.
         unit = self.part(text, "npc_run", *(dtype.str + dtype.char * (dtype.char in "qQ") for dtype in dtypes))
         function = self._functions.get(unit.key)
@@ -202,8 +203,7 @@ class Loader:
             begun, self.begun = self.begun, None
             with begun or nullcontext():
                 made = self.library(part, begun)
-            # The one in the cache where it may be: debuggers, profilers and threadpoolctl look for the file of a library.
-            return start(made if made.was_cached else self.find(part.key) or made)
+            return start(made)
 
     def missing_products(self, text: str) -> list[str]:
         """The dtypes of which the unit multiplies matrices, and the runtime cannot yet."""
@@ -258,20 +258,18 @@ class Loader:
             payload = made.read_bytes()
             if fault := why_incomplete(payload):
                 raise CompilerError(f"{self.compiler.command[0]} made a library that is not whole: {fault}")
+            # Debuggers and profilers look for the file of a library: the one in the cache stays.
+            kept = self.cache.write(key, ".so", payload)
+            found = self.find(key, kept) if kept else None
             try:
-                handle = load_library(str(made))
+                handle = found.handle if found else load_library(str(made))
             except OSError as error:
-                # The compiler lies, or nothing may be executed from that folder: then perhaps from the cache.
-                self.cache.write(key, ".so", payload)
-                found = self.find(key)
-                if found is None:
-                    self.cache.forget(key, ".so")
-                    raise CompilerError(f"{self.compiler.command[0]} made a library that cannot be loaded: {error}") from error
-                handle = found.handle
+                self.cache.forget(key, ".so")
+                raise CompilerError(f"{self.compiler.command[0]} made a library that cannot be loaded: {error}") from error
             if not hasattr(handle, part.entry):
                 self.cache.forget(key, ".so")
                 raise CompilerError(f"{self.compiler.command[0]} made a library without {part.entry}")
-            return Library(handle, self.cache.write(key, ".so", payload) or made, False)
+            return Library(handle, kept or made, False)
 
 
 def runtime_text() -> str:

@@ -35,7 +35,7 @@ from npcompile.backends.kernels.kernel import (
 from npcompile.tensor_core.dim import Size, terms_of
 from npcompile.tensor_core.dtypes import short
 
-SHOWN = ("name", "body", "buffers", "literals")  # of a Kernel: what its text says in another way
+SHOWN = ("name", "body", "buffers", "literals", "places")  # of a Kernel: what its text says in another way, or not at all
 MANY = 8  # kernels that differ in constants: the compiler makes more of a few if it knows these
 MUCH = 500  # statements of all of them: longer to compile than known constants can give back
 MOST_GIVEN = 32  # constants of such: of hundreds, all loaded before a loop, the compiler takes longer than of another function

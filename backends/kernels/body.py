@@ -14,7 +14,7 @@ from npcompile.backends.kernels.kernel import CheckIndex, Let, Load, Loop, Posit
 from npcompile.backends.kernels.regions import bounds
 from npcompile.backends.kernels.schedule import MOVEMENT, Buffer, Schedule, concatenated, index_key
 from npcompile.tensor_core.dim import Dim, Size
-from npcompile.tensor_core.graph import Node
+from npcompile.tensor_core.graph import Location, Node
 from npcompile.tensor_core.keys import freeze
 from npcompile.tensor_core.meta import contiguous_strides
 from npcompile.tensor_core.value_ranges import is_inside
@@ -40,6 +40,7 @@ class Lowering:
     depths: dict[str, int] = field(default_factory=dict)  # of values and axes: the scope where they are known
     literals: dict[tuple, Buffer] = field(default_factory=dict)
     made: int = 0
+    places: dict[str, Location] = field(default_factory=dict)  # of values: the user's line
 
     # --- scopes and statements
 
@@ -89,6 +90,8 @@ class Lowering:
 
     def remember(self, node: Node, index: Index, value: Value, mask: Value | None = None) -> Value:
         self.scopes[self.depths[value.name]].values[self.key(node, index, mask)] = value
+        if node.location is not None:
+            self.places.setdefault(value.name, node.location)
         return value
 
     def key(self, node: Node, index: Index, mask: Value | None) -> tuple:

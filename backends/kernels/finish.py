@@ -36,6 +36,7 @@ def finish(kernel: Kernel, schedule: Schedule, lowering: Lowering) -> None:
     body = lowering.scopes[0].statements
     kernel.body = merge_loops(body)
     kernel.literals = list(lowering.literals.values())
+    kernel.places = lowering.places
     shared = {b.name for b in schedule.buffers if b.kind not in ("row", "block")}
     for statement in walk(kernel.body):
         match statement:

@@ -6,7 +6,7 @@ the graph's symbols, the axes of the loops around it and the names of integer va
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.dtypes import short
+from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.ops.reduction import shows_order
 
 
@@ -363,6 +364,7 @@ class Kernel:
     scattered: Scattered | None = None  # what a serial kernel writes to, where it does nothing else
     is_small: bool = False  # beside another one that does nearly all of the work
     literals: list[Any] = field(default_factory=list)  # constant arrays
+    places: Mapping[str, Location] = field(default_factory=dict, compare=False)  # of values: the user's line
 
     def __str__(self) -> str:
         axes = ", ".join(f"{a} < {n}" for a, n in self.axes)

@@ -111,6 +111,7 @@ def lowered_part(whole: Lowering, group: Group, leading: Sequence[int]) -> list[
     lowering = Lowering(whole.schedule, whole.name, literals=whole.literals, made=whole.made)
     modes[group.mode](lowering, group, leading)
     whole.made = lowering.made
+    whole.places |= lowering.places
     return lowering.scopes[0].statements
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from npcompile.backends.loop_ir.c_text import CText, c
 from npcompile.tensor_core.loop_ir.forms import defined, inner, results, uses, walk
-from npcompile.tensor_core.loop_ir.ops import For, Poll
+from npcompile.tensor_core.loop_ir.ops import For, LoopKind, Poll, Program
 
 
 def defined_in(op: For) -> list[int]:
@@ -51,3 +51,9 @@ def call(number: int, op: For, names: list[CText], start: CText, stop: CText) ->
 
 def polls(op: For) -> list[Poll]:
     return [each for each in walk(op.body) if isinstance(each, Poll)]
+
+
+def names_of(program: Program) -> list[str]:
+    """The functions of a unit for a program on the CPU."""
+    loops = (each for each in walk(program.body) if isinstance(each, For) and each.kind is LoopKind.PARALLEL)
+    return ["npc_loop", *(f"npc_iterations_{number}" for number, _ in enumerate(loops))]

@@ -16,10 +16,12 @@ from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
 from npcompile.backends.loop_ir.memory_statements import MemoryStatements
 from npcompile.backends.loop_ir.pins import Needed, needed_results
 from npcompile.backends.loop_ir.target import DIVIDED, Ability, Target, Unsupported, assignment, vector_helpers
+from npcompile.backends.native_profiling import PROFILERS, line_of
 from npcompile.tensor_core.events import moment
 from npcompile.tensor_core.loop_ir.forms import REGIONS, RESULTS, inner, results, uses, walk
 from npcompile.tensor_core.loop_ir.ops import (
     FP_ERRORS,
+    NOWHERE,
     Again,
     Alloc,
     Append,
@@ -87,6 +89,7 @@ def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]
     moment("loop IR", program.name, subject=program)
     printer = Statements(program, target, side_exits(program))
     printer.reports = target.checks_flags
+    printer.tells_lines = PROFILERS.are_told and Ability.LINES in target.abilities
     return printer.unit(), printer.ways
 
 
@@ -121,6 +124,7 @@ class Statements(MemoryStatements):
     handed: dict[int, list[CText]] = field(default_factory=dict)  # by the id of a leaf, which several ways out have
     reports: bool = True  # are flags looked at after this?
     needed: Needed = field(init=False)  # where `reports`
+    tells_lines: bool = False  # which of the user's each op is of
     last_look: Op | None = None  # at flags, in the outermost region: what is after it is not reported
 
     # --- the unit
@@ -149,7 +153,7 @@ class Statements(MemoryStatements):
         return self.lines
 
     def head(self) -> Iterable[CText]:
-        return [CText(self.target.function)]
+        return [*[CText("NPC_NOT_INLINED")] * self.tells_lines, CText(self.target.function)]
 
     def types(self) -> None:
         for rank in sorted({kind.rank for kind in self.program.types if isinstance(kind, Memref)}):
@@ -222,6 +226,8 @@ class Statements(MemoryStatements):
             self.op(op)
 
     def op(self, op: Op) -> None:
+        if self.tells_lines and (at := op.at) != NOWHERE:  # type: ignore[attr-defined]
+            self.lines.append(CText(line_of(*at)))
         match op:  # what there is most of, first
             case Let():
                 self.scalar(op)

@@ -24,6 +24,7 @@ class Ability(Enum):
     LISTS = "lists that grow"
     VECTORS = "vectors"
     THREADS = "threads"
+    LINES = "lines for profilers"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -247,16 +247,16 @@ def test_a_planted_entry_is_a_miss(cache):
 
 
 def test_a_forged_library_is_compiled_again(tmp_path):
-    first = make_loader(tmp_path).load(constant(1), [INT64])
-    first.path.write_bytes(b"\x7fELF" + os.urandom(1000))
+    path = make_loader(tmp_path).load(constant(1), [INT64]).path  # the library is unloaded: nobody has the function
+    path.write_bytes(b"\x7fELF" + os.urandom(1000))
     second = make_loader(tmp_path).load(constant(1), [INT64])
     assert not second.was_cached and second.call() == (1,)
     assert make_loader(tmp_path).load(constant(1), [INT64]).was_cached
 
 
 def test_a_sealed_file_that_is_no_library_is_compiled_again(tmp_path):
-    first = make_loader(tmp_path).load(constant(2), [INT64])
-    store(tmp_path, first.path.stem, ".so", b"not a library")
+    path = make_loader(tmp_path).load(constant(2), [INT64]).path
+    store(tmp_path, path.stem, ".so", b"not a library")
     again = make_loader(tmp_path).load(constant(2), [INT64])
     assert not again.was_cached and again.call() == (2,)
 

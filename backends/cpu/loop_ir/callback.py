@@ -19,8 +19,10 @@ from npcompile.backends.loop_ir.c_text import CText, c, joined, unit
 from npcompile.backends.loop_ir.c_values import field_of, literal
 from npcompile.backends.loop_ir.exits import Way, Ways, words_of
 from npcompile.backends.loop_ir.native import Callback, CType, Parameter
+from npcompile.backends.loop_ir.parallel import names_of
 from npcompile.backends.loop_ir.statements import print_function
 from npcompile.backends.loop_ir.target import Unsupported
+from npcompile.backends.native_profiling import profiled
 from npcompile.tensor_core.loop_ir.ops import Program
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, Use
 from npcompile.tensor_core.loop_ir.types import DTYPES, Kind, Scalar
@@ -45,7 +47,11 @@ def compile_callback(program: Program, parameters: Sequence[Parameter], result: 
     """
     lines, ways = print_function(program, CPU)
     try:
-        text = definitions(program) + unit([*lines, *Printed(program, parameters, result, ways).lines()])
+        text = profiled(
+            definitions(program) + unit([*lines, *Printed(program, parameters, result, ways).lines()]),
+            program.name,
+            *names_of(program),
+        )
         source = text + f"/* {MADE[text]} */\n"
         loaded = load(source, [DTYPES[kind] for kind in KINDS])
     except (NoCompiler, CompilerError) as error:

@@ -19,8 +19,10 @@ from npcompile.backends.loop_ir.c_text import CText, c, joined, unit
 from npcompile.backends.loop_ir.c_values import field_of
 from npcompile.backends.loop_ir.exits import Leaf, Way, Ways, words_of
 from npcompile.backends.loop_ir.native import Native, Taken
+from npcompile.backends.loop_ir.parallel import names_of
 from npcompile.backends.loop_ir.statements import print_function
 from npcompile.backends.loop_ir.target import C_TYPES, Unsupported
+from npcompile.backends.native_profiling import profiled
 from npcompile.tensor_core.loop_ir.ops import ALL_ERRORS, Program
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Tagged, TupleOf, Use
 from npcompile.tensor_core.loop_ir.types import DTYPES, MOST_ELEMENTS, Kind, Memref, Object, Scalar, kind_in_words
@@ -61,7 +63,11 @@ def compile_native(program: Program, arguments: Sequence[Taken], made: Sequence[
     """
     lines, ways = print_function(program, CPU)
     try:
-        source = definitions(program) + unit([*lines, *Entry(program, arguments, made, ways, tells).lines()])
+        source = profiled(
+            definitions(program) + unit([*lines, *Entry(program, arguments, made, ways, tells).lines()]),
+            program.name,
+            *names_of(program),
+        )
         loaded = load(source, [DTYPES[kind] for kind in DTYPE_OF])
     except (NoCompiler, CompilerError) as error:
         raise Unsupported(str(error), 0) from error

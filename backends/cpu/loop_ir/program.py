@@ -14,7 +14,9 @@ from npcompile.backends.cpu.loop_ir.target import CPU, KINDS, PATIENCE
 from npcompile.backends.loop_ir.c_text import unit
 from npcompile.backends.loop_ir.exits import GIVEN, OTHERS, UNFIT, UNUSUAL, how_to_run
 from npcompile.backends.loop_ir.native import Resuming
+from npcompile.backends.loop_ir.parallel import names_of
 from npcompile.backends.loop_ir.statements import print_function
+from npcompile.backends.native_profiling import profiled
 from npcompile.backends.registry import _ERROR_STATE
 from npcompile.tensor_core.loop_ir.activity import written_params
 from npcompile.tensor_core.loop_ir.ops import ALL_ERRORS, Program
@@ -77,7 +79,7 @@ def unit_of(program: Program) -> Resuming:
     """The C of a program. Raises Unsupported with the user's line."""
     lines, ways = print_function(program, CPU)
     entry = entry_lines(program, ways, written_params(program, len(program.params)))
-    source = definitions(program) + unit([*lines, *entry])
+    source = profiled(definitions(program) + unit([*lines, *entry]), program.name, *names_of(program))
     return Resuming(source, lambda: load(source, [DTYPES[kind] for kind in KINDS]), ways)
 
 

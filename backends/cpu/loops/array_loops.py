@@ -38,6 +38,7 @@ from npcompile.backends.cpu.loops.loop_nest import Function, Nest, dense_strides
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.side_exits import Handed
 from npcompile.backends.cpu.primitives import c_type
+from npcompile.backends.native_profiling import with_directives
 
 HELPERS = r"""
 #define NPC_FOLDED 256 /* numbers that are combined at once */
@@ -487,7 +488,7 @@ class ArrayLoops:
         for k, count in fewest.items():
             self.code.passes.note("elements from which threads help", f"array {k} that is written", None, count)
         definitions = [f"#define NPC_FEWEST_{k} {n}" for k, n in fewest.items()]
-        return "\n".join([HELPERS, *definitions, *self.folds.values(), *self.functions]) + "\n"
+        return "\n".join([HELPERS, *definitions, *self.folds.values(), *with_directives(self.functions)]) + "\n"
 
 
 def ends_of(f: Function | None, part: Part, axes: int) -> tuple[str, str]:

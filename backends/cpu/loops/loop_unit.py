@@ -20,6 +20,7 @@ from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
 from npcompile.backends.cpu.loops.side_exits import ways_out
 from npcompile.backends.cpu.loops.strip_functions import STRIP_HELPERS
 from npcompile.backends.loop_ir.exits import GIVEN, OTHERS, UNFIT, UNUSUAL
+from npcompile.backends.native_profiling import with_directives
 
 POLL = 1 << 22  # iterations between two looks for signals
 # Iterations and elements are units of fuel. Python takes as long for two iterations as NumPy for a statement.
@@ -179,7 +180,7 @@ def program_lines(code: ScalarLoops) -> list[str]:
     body = with_fewer_looks(code.lines, code.floats(), IN_PROGRAM)
     looks = sum(line == FORGET or LOOK.fullmatch(line) is not None for line in body)
     code.passes.note("looks at floating-point errors", "the program", None, looks)
-    lines += [*(f"  {line}" for line in body), *ways_out(code.exits, body, code.handed("int", "NPC_ITERATIONS"))]
+    lines += [*(f"  {line}" for line in with_directives(body)), *ways_out(code.exits, body, code.handed("int", "NPC_ITERATIONS"))]
     lines += ["given:", *[WRAP] * code.wraps_results, "failed:", "done:"]
     objects = [name for name, c in code.variables.items() if c == "PyObject*" and name not in known]
     lines += [f"  rt->decref({name});" for name in objects if not name.startswith("made")]

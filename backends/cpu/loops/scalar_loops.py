@@ -23,6 +23,7 @@ from npcompile.backends.cpu.loops.side_exits import Handed, WayOut, failed
 from npcompile.backends.cpu.loops.speculation import Strip
 from npcompile.backends.cpu.loops.value_ranges import RULES, Integer, constant, divided
 from npcompile.backends.cpu.primitives import truncated_text
+from npcompile.backends.native_profiling import told
 from npcompile.backends.passes import PassLog
 
 FUNCTIONS = ("pow", *LIBM, *LIBM_OF_TWO, *EXACT)
@@ -89,6 +90,7 @@ class ScalarLoops:
     by_blocks: set[int] = field(default_factory=set)  # instructions of loops that are written by blocks of rows
     indexed: set[int] = field(default_factory=set)  # loops in which some index is a variable
     instruction: int = -1  # the bytecode that is being written
+    of: str = ""  # the directive with the user's line, where profilers are told
     where: tuple[int | None, ...] = (0, 0, 0, 0)  # in the user's text: line, its end, column, its end
     passes: PassLog = field(default_factory=PassLog)
     loop: int = -1  # the header of the outermost loop that it is in
@@ -150,7 +152,7 @@ class ScalarLoops:
     # --- statements
 
     def line(self, text: str) -> None:
-        self.lines.append(text)
+        self.lines.append(told(text, self.of) if self.of else text)
         if text[-1:] in "{}" and (text[-1:] == "{" or not text.strip("}")):
             self.computed.clear()  # of another block of C
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.loops.speculation import ROOM, WORD, Strip, Way, size_of
+from npcompile.backends.native_profiling import like, with_directives
 
 FEWEST = 4  # that are worth a call
 FEWEST_OF_ROWS = 2  # that have loops inside, or where the call goes on in the rows that follow
@@ -121,7 +122,9 @@ def function(strip: Strip, body: list[str], by_lanes: Sequence[str] = ()) -> tup
     parameters = ", ".join([*["int64_t rows"] * (strip.outer is not None), *(f"{c} {name}" for name, c in given.items())])
     form = "NEST" if strip.is_nest else "CHAIN" if strip.is_chain else "STRIP"
     head = f"{form} int {strip.name}({strip.name}_result* restrict out, {parameters}) {{"
-    return "\n".join([f"typedef struct {{ int64_t count, rows, turns;{fields} }} {strip.name}_result;", head, *lines, "}"]), given
+    return "\n".join(
+        [f"typedef struct {{ int64_t count, rows, turns;{fields} }} {strip.name}_result;", head, *with_directives(lines), "}"]
+    ), given
 
 
 def where(condition: str, lines: list[str]) -> list[str]:
@@ -131,7 +134,7 @@ def where(condition: str, lines: list[str]) -> list[str]:
 
 def with_same(strip: Strip, line: str) -> str:
     """The line with one name for each variable, as the strip of the same loop outside of chunks has it."""
-    return WORD.sub(lambda word: strip.same.get(word[0], word[0]), line) if strip.same else line
+    return like(line, WORD.sub(lambda word: strip.same.get(word[0], word[0]), line)) if strip.same else line
 
 
 def written_once(functions: list[str], strip: Strip, function: str) -> str:

@@ -20,6 +20,7 @@ from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.loops.speculation import WORD, Strip, Way, c_of, size_of
 from npcompile.backends.cpu.loops.strip_elements import Load, Outer, Store
 from npcompile.backends.cpu.loops.strip_functions import LONGEST_PAUSE
+from npcompile.backends.native_profiling import first_told, like, with_directives
 
 ROWS = 4  # of a band: more chains than these are no longer what takes the time
 FEWEST = 16  # steps in which all rows take part that are worth it
@@ -151,7 +152,7 @@ class Band:
             lines += ["undo:;", *self.put_back(), "return 1;"]
         given = self.strip.parameters(lines)
         head = f"BAND int {self.name}({', '.join(f'{c} {name}' for name, c in given.items())}) {{"
-        return "\n".join([head, *lines, "}"]), given
+        return "\n".join(with_directives([like(first_told(self.lines), head), *lines, "}"])), given
 
     def tests(self) -> list[str]:
         """Conditions under which the band cannot be run."""
@@ -189,7 +190,7 @@ class Band:
         def text(word: re.Match[str]) -> str:
             return word[0] + suffix if CARRIED.fullmatch(word[0]) else texts.get(word[0], word[0])
 
-        return [WORD.sub(text, line) for line in lines if line not in ("", "goto next;")]
+        return [like(line, WORD.sub(text, line)) for line in lines if line not in ("", "goto next;")]
 
     def begun(self, row: str, iteration: str, suffix: str) -> list[str]:
         """What is carried to an iteration."""

@@ -21,6 +21,7 @@ from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, NoForm, Scala
 from npcompile.backends.cpu.loops.side_exits import Handed, failed
 from npcompile.backends.cpu.loops.speculation import Strip
 from npcompile.backends.cpu.loops.value_ranges import Integer
+from npcompile.backends.native_profiling import PROFILERS, Told, line_of, told
 from npcompile.tensor_core.source import GLOBALS, Name, Object, Source
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
@@ -559,7 +560,19 @@ class Blocks:
         self.code.within = set()
         if not self.calls:
             self.code.loop = self.around.get(i.index, -1)
+        if PROFILERS.are_told:
+            return self.step_for_profilers(i, meaning)
         return meaning(self, i, self.fail())
+
+    def step_for_profilers(self, i: Instruction, meaning: Meaning) -> int | None:
+        """The same, where what is written knows the line that it is of."""
+        of = self.code.of = line_of(self.program.code.co_filename, i.line)
+        before = len(self.code.statements.functions) if self.code.statements is not None else 0
+        following = meaning(self, i, self.fail())
+        if self.code.statements is not None:
+            functions = self.code.statements.functions
+            functions[before:] = [line if isinstance(line, Told) else told(line, of) for line in functions[before:]]
+        return following
 
     def fail(self) -> Fail:
         """What gives the label of an exit before the present instruction, made when it is asked for."""

@@ -13,6 +13,7 @@ from npcompile.backends.cpu.loops.strip_elements import Outer
 from npcompile.backends.cpu.loops.vector_wavefront import LaneBand
 from npcompile.backends.cpu.loops.vectorize_outer import LANE_NEST_HELPERS, LaneNest
 from npcompile.backends.cpu.loops.wavefront import Band, NoBand
+from npcompile.backends.native_profiling import PROFILERS, label_of
 from npcompile.tracer.bytecode.analysis import loop_region
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import outside, row_tiling, stencil_tiling, type_joins
@@ -119,8 +120,9 @@ def with_choices(b: Blocks, index: int, region: frozenset[int], iterator: Any, l
     state, branches = b.state, frozenset[int]()
     widened = dict[int, frozenset[str]]()
     prefix = "" if b.apart is None else b.apart.spread.name + "_"
+    suffix = f"_{label_of(b.program.code.co_name)}" if PROFILERS.are_told else ""
     while True:
-        name = f"{prefix}{label.replace('block', 'strip')}"  # as the block at the header is, of which there may be several
+        name = f"{prefix}{label.replace('block', 'strip')}{suffix}"  # as the block at the header, of which there may be several
         strip = Strip(name, b.code, frozenset(staying(b, index, region)), ways(iterator))
         strip.same = same_as_moving(b, strip)
         inside = Inside(strip, index, region, key_of(index, state), branches=branches)

@@ -17,6 +17,7 @@ from npcompile.backends.cpu.loops.extents import COUNTED, SMALL, bounds_of
 from npcompile.backends.cpu.loops.loop_unit import source as unit_source
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.loop_ir.exits import GIVEN, UNFIT, UNUSUAL
+from npcompile.backends.native_profiling import profiled
 from npcompile.backends.registry import IGNORES_UNDERFLOW, _present_state, may_not_return
 from npcompile.tensor_core.guards import All, Equals, Guard, HasKey, Is, Length, OfType, compared, within
 from npcompile.tensor_core.source import NONE, UNBOUND, Assigned, Bound, Call, Formula, Literal, Name, Source, Written
@@ -295,7 +296,7 @@ class NativeLoop:
             blocks.write(self.state())
             self.require_small_arrays(short_loops)
             blocks.code.wraps_results = sets_attributes = bool(blocks.attributes.places)
-            source = unit_source(blocks.code)
+            source = profiled(unit_source(blocks.code), self.function.code.co_name, "npc_run")
         except NoForm as reason:
             raise NotNative(str(reason)) from None
         name = self.function.name_constant
