@@ -1,6 +1,9 @@
 """`config.native_profiling`: perf, gdb and py-spy show the user's lines and names, and nothing changes without it."""
 
+import cProfile
+import io
 import os
+import pstats
 import re
 import shutil
 import subprocess
@@ -166,6 +169,32 @@ def test_perf_shows_the_function_and_the_line(program: tuple[Path, dict[str, Any
         pytest.skip(f"perf may not record here: {recorded.stderr.strip()}")
     told = shown("perf", "report", "-q", "-i", data, "--stdio", "--sort", "symbol,srcline")
     assert re.search(rf"_smoothing\w*(\.\w+)* +{path.name}:7\b", told), told[:2000]
+
+
+def straight(x: np.ndarray) -> Any:
+    return np.exp(x) + 1
+
+
+def broken(x: np.ndarray) -> Any:
+    y = np.exp(x)
+    print(end="")
+    return y * 2
+
+
+@pytest.mark.parametrize("function", [straight, broken])
+def test_rows_of_cprofile(function: Callable[..., Any], always: None) -> None:
+    """A compiled function is shown under its own name, with the user's file and line, the same in every process."""
+    compiled, x, profile = npc.compile(function), np.ones(5), cProfile.Profile()
+    for _ in range(3):
+        compiled(x)
+    profile.runcall(compiled, x)
+    text = io.StringIO()
+    pstats.Stats(profile, stream=text).strip_dirs().print_stats()
+    place = re.escape(f"{Path(__file__).name}:{function.__code__.co_firstlineno}>")
+    assert re.search(rf"{place}:\d+\({function.__name__}\)$", text.getvalue(), re.M)
+    names = {found for line in text.getvalue().splitlines() for found in re.findall(rf"{place}:\d+\((.*)\)$", line)}
+    later = {"broken (npcompile, point_1)"} if function is broken else set()
+    assert names - {function.__name__, f"{function.__name__} (npcompile)"} == later, text.getvalue()
 
 
 def test_directives_hold_for_one_line() -> None:

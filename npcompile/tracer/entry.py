@@ -22,7 +22,7 @@ from npcompile.tensor_core.user_warnings import GENERATED
 from npcompile.tracer.bytecode.aside import Others, taking_an_item
 from npcompile.tracer.bytecode.given_code import is_profiled
 from npcompile.tracer.bytecode.parameters import Parameters
-from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, hide_frames
+from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, generated_name, hide_frames
 from npcompile.tracer.faults import is_fault
 from npcompile.tracer.parts import SIZED, Types
 
@@ -259,7 +259,7 @@ def entry_code(
     asks_natively = native_question()
     free = () if is_inside else code.co_freevars
     lines, made = entry_text(parameters, is_switched, asks_natively is not None, len(free), is_fast, is_inside)
-    filename = f"{GENERATED}{code.co_qualname} entry, {UNCOUNTED}>"
+    filename = generated_name(code, "entry")
     linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
     held: dict[Any, Callable[..., Any] | Any] = {
         "handle": handle,

@@ -25,7 +25,7 @@ from npcompile.tensor_core.garbage import without_collections
 from npcompile.tensor_core.graph import Builder, Graph, Location
 from npcompile.tensor_core.source import Object
 from npcompile.tensor_core.transforms.partition import Split
-from npcompile.tensor_core.user_warnings import GENERATED, warnings_held
+from npcompile.tensor_core.user_warnings import warnings_held
 from npcompile.tracer import beginning, captured, graph_variants, loop_variants  # noqa: F401  (the second defines it)
 from npcompile.tracer.argument_kinds import Refusals
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
@@ -33,7 +33,7 @@ from npcompile.tracer.bytecode.decode import Program, decode
 from npcompile.tracer.bytecode.layout import UNBOUND, Layout
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import make_segment
-from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, uncounted
+from npcompile.tracer.bytecode.tracebacks import generated_name, uncounted
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.entry import Current, as_found, compiled_function, copied, handing_on, make_entry, plain_function
 from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
@@ -50,6 +50,8 @@ from npcompile.tracer.variant import GraphBreakError, Options, Variant
 from npcompile.tracer.variant_source import parameter_name
 
 MOST_STAND_INS = 64  # for functions that are made anew, each of another code
+FIRST = "point_0"  # the program that a call begins with
+SERIALS = itertools.count()
 ATTEMPT_LIMIT = 100  # decisions of one capture
 # What generated programs call their own variables and what is in their namespace: tests/conftest.py checks that nothing else is.
 OURS = re.compile(
@@ -96,6 +98,7 @@ class CompiledFunction:
     refusals: Refusals = field(default_factory=Refusals)  # of native programs; below 0: of others: of a device, or that abort
     hops: int = 0  # from Point to Point, up to those after which loops are looked at
     calls: int = 0  # that went from Point to Point to their end
+    serial: int = field(default_factory=lambda: next(SERIALS))  # of the same code there may be several
     filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
     has_our_names: bool = False  # is a parameter named as something of the generated programs?
     is_random: bool = False  # does some program draw random numbers?
@@ -326,12 +329,14 @@ class CompiledFunction:
 
     def execute(self, source: str, name: str) -> types.FunctionType:
         """Compile generated text; tracebacks and debuggers show its lines."""
-        filename = f"{GENERATED}{self.code.co_qualname} {name} {id(self):x}, {UNCOUNTED}>"
+        filename = generated_name(self.code, f"{name} ({self.serial})")
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
         self.filenames.append(filename)
         scope: dict[str, Any] = {}
         exec(compile(source, filename, "exec"), self.namespace, scope)
         (made,) = scope.values()
+        shown = f"{self.code.co_name} (npcompile{'' if name == FIRST else f', {name}'})"  # by profilers
+        made.__code__ = made.__code__.replace(co_name=shown, co_qualname=shown)
         return made
 
     # --- segments and Points

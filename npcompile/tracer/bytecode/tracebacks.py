@@ -9,13 +9,18 @@ from types import CodeType, TracebackType
 from typing import Any, Final, TypeVar
 
 from npcompile.settings import config
-from npcompile.tensor_core.user_warnings import is_ours
+from npcompile.tensor_core.user_warnings import GENERATED, is_ours
 
 # `warnings` and `logging` do not count frames of files that have both words in their names: importlib is what they mean.
 # So warnings.warn(..., stacklevel=2) in a compiled function names the line that calls it.
 UNCOUNTED: Final = "importlib._bootstrap"
 
 F = TypeVar("F", bound=Any)
+
+
+def generated_name(code: CodeType, what: str) -> str:
+    """The file of a program that is made for the user's code. The last part of its path says where that is."""
+    return f"{GENERATED}{code.co_qualname} {what}, {UNCOUNTED}, {code.co_filename}:{code.co_firstlineno}>"
 
 
 def uncounted(function: F) -> F:
