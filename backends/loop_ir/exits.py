@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from npcompile.tensor_core.loop_ir.forms import walk
-from npcompile.tensor_core.loop_ir.ops import ALL_ERRORS, FP_ERRORS, FrameState, Program, Return
+from npcompile.tensor_core.loop_ir.ops import ALL_ERRORS, FP_ERRORS, FrameState, Program, Region, Return
 from npcompile.tensor_core.loop_ir.states import Fixed, Recipe, Slot, Tagged, TupleOf, Use, leaves_of
 from npcompile.tensor_core.loop_ir.types import List, Memref, Object, Scalar, Type
 
@@ -102,3 +102,13 @@ def words_of(kind: Type) -> int:
         case Memref(_, rank):
             return 3 + 2 * rank
     raise AssertionError(kind)
+
+
+@dataclass(slots=True)
+class Undo:
+    """What a Speculate does where its body is left, and the ways out that are taken there."""
+
+    region: Region
+    number: int
+    is_given_up: bool = False  # by a Guard
+    ways: dict[int, None] = field(default_factory=dict)

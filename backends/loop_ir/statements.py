@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from npcompile.backends.loop_ir import parallel
 from npcompile.backends.loop_ir.c_text import CText, c, joined
 from npcompile.backends.loop_ir.c_values import c_type, handed_over, literal, memory_of, splat, taken
-from npcompile.backends.loop_ir.exits import Ways, side_exits, words_of
+from npcompile.backends.loop_ir.exits import Undo, Ways, side_exits, words_of
 from npcompile.backends.loop_ir.memory_statements import MemoryStatements
 from npcompile.backends.loop_ir.pins import Needed, needed_results
 from npcompile.backends.loop_ir.target import DIVIDED, Ability, Target, Unsupported, assignment, vector_helpers
@@ -91,16 +91,6 @@ def print_function(program: Program, target: Target) -> tuple[list[CText], Ways]
     printer.reports = target.checks_flags
     printer.tells_lines = PROFILERS.are_told and Ability.LINES in target.abilities
     return printer.unit(), printer.ways
-
-
-@dataclass(slots=True)
-class Undo:
-    """What a Speculate does where its body is left, and the ways out that are taken there."""
-
-    region: Region
-    number: int
-    is_given_up: bool = False  # by a Guard
-    ways: dict[int, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
