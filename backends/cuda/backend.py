@@ -13,6 +13,7 @@ from npcompile.backends.cuda.native import is_listable, is_native_graph
 from npcompile.backends.cuda.ordered_reductions import as_loops
 from npcompile.backends.cuda.programs.primitives import is_native
 from npcompile.backends.cuda.programs.program import NotPrintable
+from npcompile.backends.cuda.ranges import in_range
 from npcompile.backends.cuda.runtime.device import current_device, numbered_device
 from npcompile.backends.cuda.runtime.graphs import BadIndex, Replayed, asks_the_host
 from npcompile.backends.cuda.runtime.interface import Device, Runner, on_device, to_host
@@ -149,7 +150,9 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
     seconds = {"schedule": time.perf_counter() - started}
     source = "\n".join(p.text for k in kernels for plan in k.prepare().plans for p in plan.programs)
     names = tuple(plan.kernel.name for k in kernels for plan in k.prepare().plans)
-    return CompiledGraph(call if program is None else device.shortened(graph, program, call), source, names, seconds)
+    made = call if program is None else device.shortened(graph, program, call)
+    place = next((f" ({n.location})" for n in graph.nodes if n.location is not None), "")
+    return CompiledGraph(in_range(made, device.library, f"{graph.name}{place}: {', '.join(names)}"), source, names, seconds)
 
 
 def copying(call: Callable[..., tuple[Any, ...]], graph: Graph, device: Device) -> Callable[..., tuple[Any, ...]]:

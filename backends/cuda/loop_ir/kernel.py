@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ import numpy as np
 from npcompile.backends.cuda.loop_ir.grid import THREADS
 from npcompile.backends.cuda.loop_ir.nvrtc import NoNvrtc
 from npcompile.backends.cuda.loop_ir.program import CudaProgram, cuda_program
+from npcompile.backends.cuda.ranges import in_range
 from npcompile.backends.device_arrays import ArrayKind, bounds
 from npcompile.backends.loop_ir.exits import Leaf, Way, words_of
 from npcompile.backends.loop_ir.native import LeftAlone, kind_of_call
@@ -66,12 +67,14 @@ class DeviceLoop:
     kernel: LoopKernel
     kind: ArrayKind
     written: list[bool] = field(init=False)  # which params may be stored to
+    start: Callable[..., None] = field(init=False)  # the kernel
     direct: Way | None = field(init=False)  # how it ends, where nobody has to ask
     room: int = LEAST_ROOM
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         program, text = self.program, self.cuda.text
+        self.start = in_range(self.kernel, self.device.library, f"{program.name}: npc_loop")
         activity = activity_of(program, [])
         params = [param.value for param in program.params]
         self.written = [isinstance(program.types[v], Memref) and activity.is_written(v) for v in params]
@@ -193,7 +196,7 @@ class DeviceLoop:
         words = [address(status), *room, *map(address, own)]
         for x, param in zip(arguments, self.program.params):
             words += self.words(x, param.value)
-        self.kernel(blocks, threads, words)
+        self.start(blocks, threads, words)
 
     def words(self, x: Any, value: int) -> list[int]:
         kind = self.program.types[value]
