@@ -18,7 +18,8 @@ import pytest
 import npcompile as npc
 from npcompile import settings
 from npcompile.backends.cpu.binding import UNITS
-from npcompile.backends.native_profiling import FOR_PROFILERS, is_directive, with_lines
+from npcompile.backends.cpu.loader import loader, product_text, runtime_text
+from npcompile.backends.native_profiling import FLAGS, FOR_PROFILERS, is_directive, with_lines
 from npcompile.tensor_core.events import WATCHERS, Event
 
 PROGRAM = """\
@@ -195,6 +196,17 @@ def test_rows_of_cprofile(function: Callable[..., Any], always: None) -> None:
     names = {found for line in text.getvalue().splitlines() for found in re.findall(rf"{place}:\d+\((.*)\)$", line)}
     later = {"broken (npcompile, point_1)"} if function is broken else set()
     assert names - {function.__name__, f"{function.__name__} (npcompile)"} == later, text.getvalue()
+
+
+def test_the_runtime_has_frame_pointers() -> None:
+    """It calls kernels, in threads too: who called is found through it."""
+    plain = runtime_text(), product_text("f8")
+    with npc.config.patch(native_profiling=True):
+        told = runtime_text(), product_text("f8")
+    compiler = loader().compiler
+    for without, text in zip(plain, told):
+        assert text.endswith(without) and text.startswith(FOR_PROFILERS)
+        assert {*FLAGS} <= {*compiler.flags_for(text)} and {*FLAGS}.isdisjoint(compiler.flags_for(without))
 
 
 def test_directives_hold_for_one_line() -> None:

@@ -33,7 +33,7 @@ from npcompile.backends.cpu.runtime import runtime_source
 from npcompile.backends.cpu.threads import register_pool, thread_limit, usable_processors
 from npcompile.backends.entering import ENTERING
 from npcompile.backends.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
-from npcompile.backends.native_profiling import with_lines
+from npcompile.backends.native_profiling import profiled, with_lines
 from npcompile.backends.overlap import OVERLAP
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorStates, FloatingPointSignal
 from npcompile.backends.together import Steps, finished
@@ -97,7 +97,7 @@ class Loader:
         COUNTS["units_in_memory"] += function is not None
         if function is None:
             runtime = None if self.table or self.begun else self.part(runtime_text(), "npc_start")
-            products = {tag: self.part(PRELUDE + product_library(tag), "npc_offer") for tag in self.missing_products(text)}
+            products = {tag: self.part(product_text(tag), "npc_offer") for tag in self.missing_products(text)}
             parts = [*([runtime] if runtime else []), *products.values(), unit]
             with ExitStack() as held:  # of processes that nobody waits for after an error
                 for part in parts:
@@ -196,7 +196,7 @@ class Loader:
 
     def start_runtime(self, part: Part | None = None) -> int:
         """The address of the runtime's table."""
-        part = part or self.part(runtime_text(), "npc_start")
+        part = part or self.part(begun.source if (begun := self.begun) else runtime_text(), "npc_start")
         with self.lock(part.key):
             if self.table:
                 return self.table
@@ -275,9 +275,14 @@ class Loader:
 def runtime_text() -> str:
     """The whole unit of the runtime. Raises NoCompiler."""
     try:
-        return TYPES + runtime_source()
+        return profiled(TYPES + runtime_source(), "the runtime")
     except OSError as error:
         raise NoCompiler(f"the source of the runtime cannot be read: {error}") from error
+
+
+def product_text(tag: str) -> str:
+    """The unit of matrix products of a dtype."""
+    return profiled(PRELUDE + product_library(tag), "products")
 
 
 TRIMS: list[Callable[[], int]] = []  # of each runtime: gives back the memory that it keeps
