@@ -48,6 +48,11 @@ class TooLong(BaseException):
     """A candidate does not end. No handler of the user's is for it."""
 
 
+def usual_options() -> Options:
+    """Those of `npcompile.compile(function)`."""
+    return options_of(**{name: DEFAULTS[name] for name in inspect.signature(options_of).parameters})
+
+
 def minify(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> str:
     """A script, as short as can be found, that shows how a compiled call differs from plain Python.
 
@@ -93,7 +98,7 @@ def minify(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> str:
     user = plain_function(function)
     if not isinstance(user, types.FunctionType):
         raise TypeError(f"npcompile.minify takes a Python function, not {type(function).__qualname__}: {function!r}")
-    options = options_of(**DEFAULTS) if known is None else known.options
+    options = usual_options() if known is None else known.options
     fault = fault_of(user, options, args, kwargs)
     if fault is None:
         raise ValueError(

@@ -14,6 +14,7 @@ from typing import Any
 from npcompile.tensor_core.events import WATCHERS, Event, text_of
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.user_warnings import GENERATED, is_ours
+from npcompile.tracer.bytecode.tracebacks import program_of
 from npcompile.tracer.entry import Current, Handle
 from npcompile.transforms import TransformedFunction
 
@@ -115,7 +116,7 @@ class Profile:
                 self.finish(here.open.pop()[1])
         elif event == "c_call":
             if getattr(of, "__name__", "") in NATIVE_NAMES and is_ours(frame.f_code):
-                self.here.native = Event(NATIVE, self.what_is_open(), subject=frame.f_code.co_name)
+                self.here.native = Event(NATIVE, self.what_is_open(), subject=program_of(frame.f_code))
         elif (native := self.here.native) is not None and getattr(of, "__name__", "") in NATIVE_NAMES:
             self.here.native = None
             self.finish(native)

@@ -212,7 +212,7 @@ def test_several_results():
 
 def test_wrong_signatures_and_shapes():
     for text in ("(n)", "n->()", "(n)->m", "", "(n)(n)->()", "(n)->", "(n,2)->()"):
-        with pytest.raises(ValueError, match="no signature"):
+        with pytest.raises(ValueError, match="is not a signature"):
             npc.guvectorize(text)(largest_step)
     with pytest.raises(ValueError, match="those of no operand"):
         npc.guvectorize("(n)->(m)")(largest_step)

@@ -33,7 +33,7 @@ from npcompile.tracer.bytecode.decode import Program, decode
 from npcompile.tracer.bytecode.layout import UNBOUND, Layout
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import make_segment
-from npcompile.tracer.bytecode.tracebacks import generated_name, uncounted
+from npcompile.tracer.bytecode.tracebacks import generated_name, shown_name, uncounted
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.entry import Current, as_found, compiled_function, copied, handing_on, make_entry, plain_function
 from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
@@ -50,7 +50,6 @@ from npcompile.tracer.variant import GraphBreakError, Options, Variant
 from npcompile.tracer.variant_source import parameter_name
 
 MOST_STAND_INS = 64  # for functions that are made anew, each of another code
-FIRST = "point_0"  # the program that a call begins with
 SERIALS = itertools.count()
 ATTEMPT_LIMIT = 100  # decisions of one capture
 # What generated programs call their own variables and what is in their namespace: tests/conftest.py checks that nothing else is.
@@ -335,7 +334,7 @@ class CompiledFunction:
         scope: dict[str, Any] = {}
         exec(compile(source, filename, "exec"), self.namespace, scope)
         (made,) = scope.values()
-        shown = f"{self.code.co_name} (npcompile{'' if name == FIRST else f', {name}'})"  # by profilers
+        shown = shown_name(self.code, name)
         made.__code__ = made.__code__.replace(co_name=shown, co_qualname=shown)
         return made
 

@@ -18,6 +18,20 @@ UNCOUNTED: Final = "importlib._bootstrap"
 F = TypeVar("F", bound=Any)
 
 
+FIRST = "point_0"  # the program that a call begins with
+
+
+def shown_name(code: CodeType, program: str) -> str:
+    """What profilers call a program that is made for the user's code."""
+    return f"{code.co_name} (npcompile{'' if program == FIRST else f', {program}'})"
+
+
+def program_of(shown: CodeType) -> str:
+    """Which program it is, of those of a function."""
+    _, _, program = shown.co_name.rpartition(" (npcompile")
+    return program.removeprefix(", ").removesuffix(")") or FIRST
+
+
 def generated_name(code: CodeType, what: str) -> str:
     """The file of a program that is made for the user's code. The last part of its path says where that is."""
     return f"{GENERATED}{code.co_qualname} {what}, {UNCOUNTED}, {code.co_filename}:{code.co_firstlineno}>"
