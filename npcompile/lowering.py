@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 from npcompile.backends.registry import CompiledGraph
@@ -177,20 +177,4 @@ def recording(graph: Graph, example_inputs: Any) -> Any:
     raise Captured(graph)
 
 
-class Method:
-    """`lower` of a compiled function, which has it as an attribute and is not kept alive by it."""
-
-    def __init__(self, function: FunctionType):
-        self.function = weakref.ref(function)
-
-    def __call__(self, *args: Any) -> Lowered:
-        function = self.function()
-        if function is None:
-            raise ReferenceError("the compiled function is gone")
-        return lower(function, *args)
-
-    def __reduce__(self) -> tuple[type[Method], tuple[FunctionType | None]]:
-        return Method, (self.function(),)
-
-
-METHODS["lower"] = Method
+METHODS["lower"] = partial(MethodType, lower)
