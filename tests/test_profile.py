@@ -19,7 +19,7 @@ from tests.fuzz.programs import define
 from tests.tracer.calls.made_up_times import CALLS, Clock, is_aside
 
 X = np.linspace(0.5, 1.5, 5)
-SHARE = 0.9  # of a call that its events cover
+SHARE = 0.5  # of a call that its events cover at least: some nine tenths, but a busy machine stops it between them
 
 
 @pytest.fixture(autouse=True)
