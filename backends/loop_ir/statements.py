@@ -446,6 +446,10 @@ class Statements(MemoryStatements):
             self.flagged.append(op)
         if hides and not is_early:
             self.line("  NPC_HIDE({});", self.name(op.result))
+        made = types[op.result]
+        is_whole = isinstance(made, Scalar) and made.lanes == 1 and made.kind in INTEGERS
+        if self.target.checks_flags and op.op.startswith("to_") and kinds[0].kind in FLOATING and is_whole:
+            self.line("  NPC_HIDE_INTEGER({});", self.name(op.result))
 
     def plain(self, op: Op) -> None:
         line = op.at.line  # type: ignore[attr-defined]

@@ -160,7 +160,29 @@ def test_integers_of_floats_as_floats_again(name, backend):
             np.testing.assert_array_equal(*map(np.signbit, given))
 
 
+def int64_in_a_loop(x, o):
+    for i in range(len(x)):
+        o[i] = np.int64(x[i])
+    return o
+
+
+def int32_in_a_loop(x, o):
+    for i in range(len(x)):
+        o[i] = np.int32(x[i])
+    return o
+
+
+def negated_int_in_a_loop(x, o):
+    for i in range(len(x)):
+        o[i] = -float(int(x[i] * 0.5))
+    return o
+
+
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
-def test_int_of_floats_in_a_loop(backend):
-    x = np.resize([-0.5, 0.5, -1.5, -0.0], 100)
-    assert not np.signbit(npc.compile(int_in_a_loop, backend=backend)(x, np.empty(100))[0::4]).any()
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("program", [int_in_a_loop, int64_in_a_loop, int32_in_a_loop, negated_int_in_a_loop])
+def test_int_of_floats_in_a_loop(program, dtype, backend):
+    """No integer is -0.0."""
+    x = np.resize(np.array([-0.5, 0.5, -1.5, -0.0], dtype), 100)
+    expected, found = program(x, np.empty(100)), npc.compile(program, backend=backend)(x, np.empty(100))
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))

@@ -84,6 +84,8 @@ NPC_INLINE void npc_clear_flags(void) {{ feclearexcept(FE_ALL_EXCEPT); }}
 #define NPC_HIDE(x) __asm__("" : "+g"(x))
 #endif
 #define NPC_PIN128(x) __asm__ volatile("" : : "m"(x))
+/* Else GCC takes a number that is made an integer and a number again for that without its fraction, which has -0.0. */
+#define NPC_HIDE_INTEGER(x) __asm__("" : "+r"(x))
 NPC_INLINE unsigned npc_hardware(npc_i64 errors) {{
   return (errors & 1 ? NPC_DIVIDE : 0) | (errors & 2 ? NPC_OVER : 0) |
     (errors & 4 ? NPC_UNDER : 0) | (errors & 8 ? NPC_INVALID : 0);
