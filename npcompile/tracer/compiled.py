@@ -40,7 +40,7 @@ class Compiled(Protocol[SomePoint]):
     objects: dict[int, Object]
     breaks: list[Break]
     graphs: list[tuple[Graph, CompiledGraph]]
-    splits: list[Split]
+    splits: tuple[Split, ...]
     aborting: dict[Any, int]
     declined: dict[Pass, None]
     refusals: Refusals

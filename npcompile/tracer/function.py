@@ -87,7 +87,7 @@ class CompiledFunction:
     lock: threading.RLock = field(default_factory=threading.RLock)
     breaks: list[Break] = field(default_factory=list)
     graphs: list[tuple[Graph, CompiledGraph]] = field(default_factory=list)
-    splits: list[Split] = field(default_factory=list)  # of graphs with gradients
+    splits: tuple[Split, ...] = ()  # of graphs with gradients
     callees: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)
     stand_ins: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)  # for functions made anew
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
@@ -98,7 +98,7 @@ class CompiledFunction:
     hops: int = 0  # from Point to Point, up to those after which loops are looked at
     calls: int = 0  # that went from Point to Point to their end
     serial: int = field(default_factory=lambda: next(SERIALS))  # of the same code there may be several
-    filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
+    filenames: list[str] = field(init=False, repr=False)  # of the generated programs, as linecache knows them
     has_our_names: bool = False  # is a parameter named as something of the generated programs?
     is_random: bool = False  # does some program draw random numbers?
     is_frozen: bool = False  # nothing new is compiled
@@ -185,6 +185,7 @@ class CompiledFunction:
         if self.is_too_long:
             self.leave()
             return
+        self.filenames = []
         weakref.finalize(self, drop_sources, self.filenames)
         self.program = decode(self.code)
         self.facts = analyse(self.code)

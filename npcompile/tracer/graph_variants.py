@@ -196,7 +196,7 @@ def going_on_after(point: Point, expected: tuple[type[Exception], ...], assumed:
 
 def attach_backward(function: Compiled[Point], backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:
     """Lines that make the Tensors which the program's gradients belong to."""
-    function.splits.append(backward.split)
+    function.splits += (backward.split,)
     place = capture.place
 
     def compile(gradients: Graph, values: Sequence[Any]) -> CompiledGraph:

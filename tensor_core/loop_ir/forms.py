@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 from npcompile.tensor_core.loop_ir import ops
-from npcompile.tensor_core.loop_ir.ops import FrameState, Op, Region, Return
+from npcompile.tensor_core.loop_ir.ops import For, FrameState, Op, Region, Return
 from npcompile.tensor_core.loop_ir.states import Recipe, leaves_of, slots_substituted, substituted
 
 
@@ -218,3 +218,24 @@ def substitute_all(region: Region, new: Mapping[int, int]) -> None:
     if new:
         for op in walk(region):
             SUBSTITUTE[type(op)](op, new)
+
+
+def replace_loops(
+    region: Region,
+    known: set[int],
+    replaced: Callable[[For, set[int]], Region | None],
+    parts: Callable[[Op], list[Region]],
+) -> None:
+    """Put what `replaced` makes of a loop in its place, of the outermost that it takes; in those that it leaves, look inside.
+
+    `known`: the values that there are where the region begins. `parts`: the regions of an op to look into.
+    """
+    known, made = set(known), list[Op]()
+    for op in region:
+        found = replaced(op, known) if type(op) is For else None
+        if found is None:
+            for part in parts(op):
+                replace_loops(part, known | set(inner(op)), replaced, parts)
+        made += [op] if found is None else found
+        known.update(results(op))
+    region[:] = made

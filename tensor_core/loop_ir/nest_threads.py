@@ -9,7 +9,7 @@ from npcompile.tensor_core.loop_ir.affine import Ranges
 from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.dependence import Fresh, pairs_apart
 from npcompile.tensor_core.loop_ir.emit import Emitter
-from npcompile.tensor_core.loop_ir.forms import inner, regions, results, walk
+from npcompile.tensor_core.loop_ir.forms import regions, replace_loops, walk
 from npcompile.tensor_core.loop_ir.ops import (
     Call,
     Constant,
@@ -46,16 +46,7 @@ class NestThreads:
 
     def region(self, region: Region, known: set[int]) -> None:
         """`known`: the values that there are where the region begins."""
-        known = set(known)
-        made: Region = []
-        for op in region:
-            found = self.nest(op, known) if isinstance(op, For) else None
-            if found is None:
-                for part in regions(op):
-                    self.region(part, known | set(inner(op)))
-            made += [op] if found is None else found
-            known.update(results(op))
-        region[:] = made
+        replace_loops(region, known, self.nest, regions)
 
     def nest(self, op: For, known: set[int]) -> Region | None:
         inside = walk(op.body)

@@ -17,7 +17,7 @@ from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.dependence import Fresh, along, fresh_of, pairs_apart, places_of
 from npcompile.tensor_core.loop_ir.emit import Emitter
 from npcompile.tensor_core.loop_ir.exactness import SPECULATED, write_only
-from npcompile.tensor_core.loop_ir.forms import COPY, defined, inner, regions, results, walk
+from npcompile.tensor_core.loop_ir.forms import COPY, defined, regions, replace_loops, walk
 from npcompile.tensor_core.loop_ir.kept import Kept, Slice
 from npcompile.tensor_core.loop_ir.ops import (
     Again,
@@ -78,16 +78,7 @@ class Parallelizing:
 
     def region(self, region: Region, known: set[int]) -> None:
         """`known`: the values that there are where the region begins."""
-        known = set(known)
-        made: Region = []
-        for op in region:
-            found = self.loop(op, known) if type(op) is For else None
-            if found is None:
-                for part in self.worthwhile(op):
-                    self.region(part, known | set(inner(op)))
-            made += [op] if found is None else found
-            known.update(results(op))
-        region[:] = made
+        replace_loops(region, known, self.loop, self.worthwhile)
 
     def worthwhile(self, op: Op) -> list[Region]:
         """The regions of an op, without the version of a loop that runs where checks before it fail, and what is undone."""

@@ -15,7 +15,7 @@ from npcompile.tensor_core.loop_ir.clone import Cloner
 from npcompile.tensor_core.loop_ir.dependence import Fresh, fresh_of, learn, places_of
 from npcompile.tensor_core.loop_ir.emit import Emitter
 from npcompile.tensor_core.loop_ir.exactness import SPECULATED, write_only
-from npcompile.tensor_core.loop_ir.forms import all_regions, defined, inner, regions, results, uses, walk
+from npcompile.tensor_core.loop_ir.forms import all_regions, defined, regions, replace_loops, results, uses, walk
 from npcompile.tensor_core.loop_ir.fp_status import strip
 from npcompile.tensor_core.loop_ir.in_place import InPlace, in_rooms
 from npcompile.tensor_core.loop_ir.licm import TRAPS, Hoisting
@@ -73,16 +73,7 @@ class Steps:
 
     def region(self, region: Region, known: set[int]) -> None:
         """`known`: the values that there are where the region begins."""
-        known = set(known)
-        made: Region = []
-        for op in region:
-            found = self.loop(op, known) if type(op) is For else None
-            if found is None:
-                for part in regions(op):
-                    self.region(part, known | set(inner(op)))
-            made += [op] if found is None else found
-            known.update(results(op))
-        region[:] = made
+        replace_loops(region, known, self.loop, regions)
 
     def loop(self, op: For, known: set[int]) -> Region | None:
         inside = walk(op.body)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType
-from typing import Any, Self
+from typing import Any
 
 HAS_REST, HAS_KEYWORDS = 0x04, 0x08  # flags of code with `*args` and with `**kwargs`
 
@@ -20,8 +21,8 @@ class Parameters:
     rest: tuple[str, ...]  # the name after `*`, or none
     keywords: tuple[str, ...]  # the name after `**`, or none
 
-    @classmethod
-    def of(cls, code: CodeType) -> Self:
+    @staticmethod
+    def of(code: CodeType) -> Parameters:
         counts = (
             code.co_posonlyargcount,
             code.co_argcount - code.co_posonlyargcount,
@@ -30,7 +31,7 @@ class Parameters:
             int(bool(code.co_flags & HAS_KEYWORDS)),
         )
         ends = [sum(counts[: k + 1]) for k in range(len(counts))]
-        return cls(*(code.co_varnames[end - count : end] for count, end in zip(counts, ends)))
+        return known(*(code.co_varnames[end - count : end] for count, end in zip(counts, ends)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,3 +67,9 @@ class Parameters:
         parts += [f"*{text[name]}" for name in self.rest]
         parts += [f"{name}={text[name]}" for name in self.keyword_only]
         return ", ".join([*parts, *(f"**{text[name]}" for name in self.keywords)])
+
+
+@lru_cache(1024)
+def known(*names: tuple[str, ...]) -> Parameters:
+    """One object for all functions of the same parameters, as there are many of few."""
+    return Parameters(*names)
