@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any
 
 from npcompile.backends.registry import CompiledGraph
@@ -177,4 +176,14 @@ def recording(graph: Graph, example_inputs: Any) -> Any:
     raise Captured(graph)
 
 
-METHODS["lower"] = partial(MethodType, lower)
+@dataclass(frozen=True, slots=True, eq=False)
+class LowerMethod:
+    """`f.lower`. Not a bound method: joblib pickles one as an attribute of its function, which has none yet where it is read."""
+
+    function: FunctionType
+
+    def __call__(self, *args: Any) -> Lowered:
+        return lower(self.function, *args)
+
+
+METHODS["lower"] = LowerMethod
