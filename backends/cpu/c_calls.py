@@ -26,6 +26,7 @@ from npcompile.backends.cpu.kernel_plan import (
     Squares,
     Tasks,
     TileSlices,
+    WrittenRow,
 )
 from npcompile.backends.cpu.planning import LEAST_SLICE, LEAST_WIDTH
 from npcompile.backends.cpu.product import MOST_ALONE
@@ -117,6 +118,10 @@ def counted(plan: KernelPlan, way: Tasks) -> tuple[list[str], str, str]:
     """Statements that cut the loops in tasks, and in C how many there are and how many elements each has."""
     n = size_text(product([size for _, size in way.axes]))
     match way:
+        case IndexTasks(written=WrittenRow(size, least, line, far)):
+            row = size_text(size)
+            is_far = f"{row} >= {least} && {row} % {line} == 0 && {n} * {row} >= {far}"
+            return [f"c.is_far = {is_far};"], n, size_text(way.elements)
         case IndexTasks():
             return [], n, size_text(way.elements)
         case ColumnBlocks():

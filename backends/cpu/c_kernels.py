@@ -71,6 +71,8 @@ def print_range_function(plan: KernelPlan, symbols: Sequence[str]) -> str:
     print_body(printer)
     lines += noting_doubts(plan.rechecked, printer.lines, in_fours=printer.in_fours)
     lines.append("done:;")
+    if any(form.is_past_caches for form in plan.values.vectors.values()):
+        lines += ["#if defined NPC_VECTORS8", "  if (c->is_far) __builtin_ia32_sfence();", "#endif"]
     lines += [f"  rt->release({name});" for name in scratch]
     lines.append("}")
     return "\n".join(lines)

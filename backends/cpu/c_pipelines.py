@@ -57,7 +57,6 @@ def print_pipeline(pipeline: Pipeline, form: Elements, first: str, end: str) -> 
         p.line(f"__builtin_memcpy({v.name}_row, {v.name}_row + {ROW // width}, {moved});")
     p.close()
     p.close()
-    form.finish()
     p.close()
 
 

@@ -12,9 +12,9 @@ from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.kernel_plan import RowSums
 from npcompile.backends.cpu.nan_recheck import are_fours, doubt_rows
 from npcompile.backends.cpu.primitives import c_type
+from npcompile.backends.cpu.statement_forms import MOST_APART
 
 ROWS = 4
-MOST_APART = 512  # elements of rows that have nothing in common: longer ones come faster from memory one by one
 
 
 def block_condition(axis: str, end: str, rows: RowSums) -> str:
@@ -40,6 +40,7 @@ def print_row_block(p: Printer, axis: str, rows: RowSums) -> None:
         p.in_fours |= are_fours(a, p.plan.rechecked)
         for line in doubt_rows([of_row[a.name] for of_row in sums], p.plan.rechecked):
             p.line(line)
+    p.rows_at_once = ROWS
     for k in range(ROWS):
         p.open("{")
         p.line(f"const int64_t {axis} = first_row + {k};")
@@ -47,4 +48,4 @@ def print_row_block(p: Printer, axis: str, rows: RowSums) -> None:
             p.line(f"const {c_type(a.result.dtype)} {a.result.name} = {a.result.name}_{k};")
         p.statements(rows.after)
         p.close()
-    p.read = read  # where there are fewer rows
+    p.read, p.rows_at_once = read, 1  # where there are fewer rows

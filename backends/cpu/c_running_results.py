@@ -49,6 +49,8 @@ class RunningResults:
     held: dict[str, str] = field(default_factory=dict)  # of an accumulator: the ending of the register's name, not "_held"
     is_running: bool = False  # are they asked for after each step?
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
+    read: set[tuple[str, Size]] = field(default_factory=set)  # buffers, and where in them
+    rows_at_once: int = 1  # of a task
     lane: str = "0"
     is_combining: bool = False  # what tasks have left, in a function of its own
     in_fours: bool = False  # are doubted sums of four rows noted at once?

@@ -114,11 +114,12 @@ class Sums(RunningResults):
     """The sums of the innermost loops of a Reduce."""
 
     rows: list[tuple[str, dict[str, Accumulator]]] = field(default_factory=list)  # summed at a time: which, and their sums
-    read: set[tuple[str, Size]] = field(default_factory=set)  # buffers, and where in them
+
+    def every_accumulator(self) -> list[Accumulator]:
+        return [a for _, sums in self.rows for a in sums.values()] or list(self.accumulators.values())
 
     def summed(self) -> list[Accumulator]:
-        every = [a for _, sums in self.rows for a in sums.values()] or self.accumulators.values()
-        return [a for a in every if is_pairwise(a)]
+        return [a for a in self.every_accumulator() if is_pairwise(a)]
 
     def per_block(self) -> int:
         """Elements of a block."""
@@ -348,31 +349,52 @@ class Sums(RunningResults):
         self.combine_terms()
 
     def fused_block(self, s: Loop, first: str, count: str, size: Size | None = None) -> None:
-        """Elements that are added to the lanes as they are computed. `size`: how many, where that is known."""
+        """Elements that are added to the lanes as they are computed. `size`: how many, where that is known.
+
+        All that is added to is of the block: what goes on behind a loop compilers keep in memory.
+        """
         lanes, sums = self.lanes, self.summed()
         self.line(f"int64_t base = {first};")
-        endings, self.endings = self.endings, {}
-        if not isinstance(size, int) or size >= lanes:
+        self.line(f"const int64_t end = {f'{first} + {count}' if first != '0' else count};")
+        endings = self.endings
+        if isinstance(size, int) and size < lanes:
+            self.no_sums()
+        else:
+            is_sure = isinstance(size, int)
+            if not is_sure:
+                self.open(f"if (base + {lanes} > end) {{")
+                self.no_sums()
+                self.close("} else {")
+                self.indent += 1
+            others = [a for a in self.every_accumulator() if a.dtype.kind in "bui" and not is_position(a)]
             for a in sums:
                 self.line(f"{c_type(a.dtype)} {a.name}[{lanes}] __attribute__((aligned(64)));")
                 self.fill(a)
-            end = f"{first} + {count}" if first != "0" else count
-            self.line(f"const int64_t end = {end};")
-            self.open(f"for (; base + {lanes} <= end; base += {lanes}) {{")
+            for a in others:
+                self.line(f"{c_type(a.dtype)} {a.name}_here[{lanes}] __attribute__((aligned(64)));")
+                self.fill(a, "_here")
+            self.endings = {a.name: "_here[lane]" for a in others}
+            self.open("do {")
             self.lane_loop(s, "base", str(lanes), "omp simd")
-            self.close()
+            self.close(f"}} while ((base += {lanes}) + {lanes} <= end);")
+            for a in others:
+                added = combine_text(a.reducer, f"{a.name}[lane]", f"{a.name}_here[lane]", a.dtype)
+                self.line("#pragma omp simd")
+                self.line(f"for (int lane = 0; lane < {lanes}; lane++) {a.name}[lane] = {added};")
             for a in sums:
                 self.line(f"{a.name}_sum = npc_lanes_{short(a.dtype)}({a.name});")
-        else:
-            self.line(f"const int64_t end = {count};")
-            for a in sums:
-                self.line(f"{a.name}_sum = {identity_text(a)};")
+            if not is_sure:
+                self.close()
         self.endings = {a.name: "_sum" for a in sums}
         if not isinstance(size, int) or size % lanes:
             self.open("for (; base < end; base++) {")
             self.rows_at(s, "base")
             self.close()
         self.endings = endings
+
+    def no_sums(self) -> None:
+        for a in self.summed():
+            self.line(f"{a.name}_sum = {identity_text(a)};")
 
     def rows_at(self, s: Loop, place: str) -> None:
         every = self.accumulators

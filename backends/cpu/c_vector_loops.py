@@ -13,14 +13,16 @@ from npcompile.backends.cpu.c_functions import CALLED_WHOLE, WHOLE
 from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.fp_barriers import is_masking
+from npcompile.backends.cpu.kernel_plan import IndexTasks
 from npcompile.backends.cpu.lanes import BYTES, Lanes
 from npcompile.backends.cpu.primitives import c_type, power_text
 from npcompile.backends.cpu.statement_forms import room_of_terms
 from npcompile.backends.cpu.vector_loops import VectorForm, template_of
-from npcompile.backends.kernels.index import split_linear
+from npcompile.backends.kernels.index import split_linear, symbols_in
 from npcompile.backends.kernels.kernel import Accumulate, Let, Load, Position, Statement, Store, Value
 
-EARLY = 1536  # bytes ahead
+EARLY = 1536  # bytes ahead that memory is asked for
+EARLY_ROW = 8192  # where it is of rows of which the next is on its way while this one is written, at least
 
 
 @dataclass(slots=True)
@@ -43,9 +45,6 @@ class Elements:
     def say_independent(self, elements: int = 0) -> None:
         """That no element of the next loop depends on another one, or on none of so many."""
         self.p.line(f"#pragma omp simd safelen({elements})" if elements else "#pragma GCC ivdep")
-
-    def finish(self) -> None:
-        """Behind the loop."""
 
 
 @dataclass(slots=True)
@@ -121,9 +120,20 @@ class Vectors(Elements):
             return self.p.line(self.lanes.named(f"npc_store_some@({place}, {vector}, which);"))
         if self.form.is_past_caches:  # asked anew each time: the compiler would make two loops
             self.p.line('__asm__("" : "+r"(is_far));')
-            early = " ".join(f"__builtin_prefetch({other} + {EARLY});" for other in map(place_of, self.form.read))
+            early = " ".join(map(self.early, self.form.read)).strip()
             self.p.line(self.lanes.named(f"if (is_far) {{ npc_past_caches@({place}, {vector}); {early} }} else"))
         self.p.line(self.lanes.named(f"*(npc_numbers@_in_memory*)({place}) = {vector};"))
+
+    def early(self, x: Load) -> str:
+        """Ask for what is read soon. What is the same for all rows is near since the first."""
+        way, ahead = self.p.plan.way, str(EARLY)
+        if isinstance(way, IndexTasks) and way.axes:
+            if symbols_in(x.offset).isdisjoint(axis for axis, _ in way.axes):
+                return ""
+            row = split_linear(x.offset, way.axes[-1][0])
+            if row and (x.buffer, x.offset) in self.p.read:
+                ahead = f"npc_max({size_text(row[0])} * {self.p.rows_at_once}, {EARLY_ROW})"
+        return f"__builtin_prefetch({place_of(x)} + {ahead});"
 
     def operand(self, v: Value) -> str:
         if v.name in self.form.made:
@@ -131,10 +141,6 @@ class Vectors(Elements):
         if v.dtype.kind == "f":
             return self.lanes.named(f"npc_all@({v.name})")
         return self.lanes.named(f"((npc_words@){{0}} {'+' if v.dtype.kind == 'i' else '-'} {v.name})")
-
-    def finish(self) -> None:
-        if self.form.is_past_caches:
-            self.p.line("if (is_far) __builtin_ia32_sfence();")
 
 
 def place_of(s: Load | Store) -> str:
@@ -153,5 +159,4 @@ def print_vectors(vectors: Vectors, body: Sequence[Statement], first: str, end: 
     p.open(f"if ({axis} < past_{axis}) {{")
     vectors.statements(body, f"past_{axis}")
     p.close()
-    vectors.finish()
     p.close()

@@ -195,6 +195,16 @@ class RowSums:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenRow:
+    """What one loop of a task writes."""
+
+    size: Size  # elements
+    least: int  # so many are worth to be written past the caches, if all rows begin where a line of the caches does:
+    line: int  # after a multiple of so many
+    far: int  # of all tasks, so many move more than caches keep
+
+
+@dataclass(frozen=True, slots=True)
 class IndexTasks:
     """A task for each index of `axes`; one, without."""
 
@@ -203,6 +213,7 @@ class IndexTasks:
     elements: Size  # of a task
     row_sums: RowSums | None = None  # over the last of `axes`
     multiplies: bool = False  # is a task a product? A few large ones are made one after another, each on all threads
+    written: WrittenRow | None = None
 
     def __str__(self) -> str:
         rows = ", sums of several rows at a time" if self.row_sums else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from npcompile.backends.cpu.cost_model import FAR, PIECES, SERIAL_NANOSECONDS, moved_bytes, pieces_of
 from npcompile.backends.cpu.kernel_plan import (
@@ -24,6 +24,7 @@ from npcompile.backends.cpu.kernel_plan import (
     TilePart,
     TileSlices,
     Way,
+    WrittenRow,
 )
 from npcompile.backends.cpu.known_values import Following
 from npcompile.backends.cpu.reducers import is_pairwise, is_position
@@ -37,8 +38,9 @@ from npcompile.backends.cpu.statement_forms import (
     row_sums_of,
     strips_of,
 )
-from npcompile.backends.cpu.transpose_tiling import squares_of
+from npcompile.backends.cpu.transpose_tiling import LINE, squares_of
 from npcompile.backends.kernels.finish import cost_of
+from npcompile.backends.kernels.index import symbols_in
 from npcompile.backends.kernels.kernel import (
     Accumulator,
     Blocks,
@@ -68,6 +70,7 @@ CHUNK, LEAST_CHUNK = 32768, 2048  # elements of a whole reduction in one task, a
 MOST_BEFORE = 8  # statements outside of the innermost loop, which squares compute again
 LEAST_WIDTH = 16  # columns of a block
 FEW_COLUMNS = 4096  # with so few, a reduction over leading axes is cut along these too
+LEAST_FAR_ROW = 1024  # bytes of a row that is written past the caches: what waits to be written does not wait for the next one
 LEAST_SLICE = 32768  # elements of such a part
 EXTREMES = ("maximum", "minimum", "fmax", "fmin")
 EXACT = ("add", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or")
@@ -177,7 +180,25 @@ def tasks_of(kernel: Kernel) -> Way:
         elements_in(body),
         row_sums_of(axes[-1][0], body) if axes and not kernel.can_fail else None,
         multiplies=any(isinstance(s, Product) for s in body),
+        written=written_row({axis for axis, _ in axes}, body),
     )
+
+
+def written_row(axes: Set[str], body: Sequence[Statement]) -> WrittenRow | None:
+    """Of the last parallel loop that stores to a place of each task's own."""
+    row: Size | None = None
+    moved: dict[str, int] = {}  # bytes of an element
+    written: set[int] = set()
+    for s in walk(list(body)):
+        if isinstance(s, Loop) and s.is_parallel and any(isinstance(x, Store) and symbols_in(x.offset) & axes for x in s.body):
+            row = s.size
+        match s:
+            case Load(value, buffer, offset) | Store(buffer, offset, value) if symbols_in(offset) & axes:
+                moved[buffer] = value.dtype.itemsize
+                written |= {value.dtype.itemsize} if isinstance(s, Store) else set()
+    if row is None or not written:
+        return None
+    return WrittenRow(row, LEAST_FAR_ROW // max(written), LINE // min(written), FAR // sum(moved.values()))
 
 
 def is_map(kernel: Kernel) -> bool:

@@ -40,6 +40,7 @@ MOST_STATEMENTS = 1024  # of a column whose elements are not in a loop
 COLUMN_ROWS = 4  # of a reduction over leading axes that are read for each time that the running results are
 MOST_LIGHT = 12  # statements
 LANE_BYTES = 512  # of all lanes of an accumulator
+MOST_APART = 512  # elements of rows that have nothing in common: longer ones come faster from memory one by one
 MOST_SUMS, MOST_IN_ROW = 2, 12  # sums and statements of a row, of several at a time: more would not stay in registers
 
 
@@ -112,6 +113,8 @@ def row_sums_of(axis: str, body: Sequence[Statement]) -> RowSums | None:
     if not is_one_run or not all(map(is_pairwise, first.accumulators)):
         return None
     is_shared = any(isinstance(s, Load) and axis not in symbols_in(s.offset) for s in loop.body)
+    if isinstance(loop.size, int) and loop.size > MOST_APART and not is_shared:
+        return None
     return RowSums(first, loop, list(body[1:]), is_shared)
 
 

@@ -115,6 +115,11 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
+def lazily_freed() -> int:
+    with open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("LazyFree:"))
+
+
 def fill_and_free(loader, count: int) -> None:
     arrays = [empty(loader, "u1", (32 * MIB,)) for _ in range(count)]
     for array in arrays:
@@ -142,12 +147,26 @@ def test_the_system_may_take_kept_memory_when_it_needs_it(loader):
     """As it says of a mapping how much of it that is."""
     release_memory()
     fill_and_free(loader, 3)
-    with open("/proc/self/smaps_rollup") as file:
-        (lazily,) = (int(line.split()[1]) << 10 for line in file if line.startswith("LazyFree:"))
-    assert lazily > 80 * MIB
+    assert lazily_freed() > 80 * MIB
     array = empty(loader, "u1", (32 * MIB,))
     array[:] = 7
     assert (array == 7).all()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_system_may_take_what_was_freed_while_workers_were_awake(loader):
+    """They look for the next loop for a millisecond."""
+    release_memory()
+    double = npc.compile(lambda x: x * 2)
+    x = np.ones(8 * MIB)
+    for _ in range(20):
+        double(x)
+    for _ in range(100):
+        if lazily_freed() > 40 * MIB:
+            break
+        time.sleep(0.01)
+    assert lazily_freed() > 40 * MIB
+    assert (double(x) == 2).all()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -10,7 +10,8 @@
 struct block { /* just before the memory that it describes */
   void* mapping;
   size_t mapped, capacity;
-  int64_t padding[5];
+  int64_t is_offered; /* may the system have its memory, while it is kept? */
+  int64_t padding[4];
 };
 
 /* AddressSanitizer knows the blocks of malloc. Of those here it is told: what lies behind the bytes that were asked for, and
@@ -132,18 +133,29 @@ static void* pool_get(size_t size) {
 }
 
 /* Let the system have the memory of a block that is kept, should it need some before the block is used again. */
-static void offer(struct block* block) {
+static void offer_memory(struct block* block) {
 #ifdef __linux__
   char *start = (char*)(((uintptr_t)(block + 1) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE), *end = (char*)(block + 1) + block->capacity;
   if (end >= start + 2 * HUGE_PAGE) madvise(start, (end - start) / HUGE_PAGE * HUGE_PAGE, MADV_FREE);
 #endif
+  block->is_offered = 1;
+}
+
+/* Offer what was not. Processors of threads that are awake have to be told of every page, so that this takes five microseconds
+   for a MiB; once they sleep, a fraction of one. */
+static void offer_kept_memory(void) {
+  lock_pool();
+  for (int i = 0; i < pool.count; i++)
+    if (!pool.blocks[i]->is_offered) offer_memory(pool.blocks[i]);
+  unlock_pool();
 }
 
 static void pool_put(void* memory) {
   struct block *block = (struct block*)memory - 1, *dropped[SLOTS + 1];
   int count = 0;
   forbid(memory, block->capacity);
-  offer(block);
+  block->is_offered = 0;
+  if (!are_workers_awake()) offer_memory(block); /* else the first that goes to sleep does */
   lock_pool();
   if (pool.count == SLOTS) dropped[count++] = take_block(0);
   pool.blocks[pool.count++] = block;

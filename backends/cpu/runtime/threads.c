@@ -152,6 +152,14 @@ static int take_offer(struct place* place, int taken) {
 
 static void note_processor(struct place* place) { __atomic_store_n(&place->processor, processor_here(), __ATOMIC_RELAXED); }
 
+static void offer_kept_memory(void);
+
+static int are_workers_awake(void) {
+  int awake = 0;
+  for (int k = 1; k <= workers.started && !is_child; k++) awake |= !__atomic_load_n(&places[k].is_asleep, __ATOMIC_RELAXED);
+  return awake;
+}
+
 static void wait_for_offer(struct place* place) {
   unsigned looked = 0;
   for (int64_t asleep_from = now() + SPIN; !is_offered(place) || !take_offer(place, TAKEN);) {
@@ -161,6 +169,7 @@ static void wait_for_offer(struct place* place) {
       else
         sched_yield(); /* to the caller, when the system has put both on one processor */
     } else {
+      offer_kept_memory();
       pthread_mutex_lock(&workers.mutex);
       note_processor(place);
       __atomic_store_n(&place->is_asleep, 1, __ATOMIC_RELAXED);
