@@ -366,7 +366,7 @@ class Sums(RunningResults):
                 self.no_sums()
                 self.close("} else {")
                 self.indent += 1
-            others = [a for a in self.every_accumulator() if a.dtype.kind in "bui" and not is_position(a)]
+            others = [a for a in self.every_accumulator() if not (is_pairwise(a) or is_position(a) or self.notes(a))]
             for a in sums:
                 self.line(f"{c_type(a.dtype)} {a.name}[{lanes}] __attribute__((aligned(64)));")
                 self.fill(a)
@@ -378,7 +378,8 @@ class Sums(RunningResults):
             self.lane_loop(s, "base", str(lanes), "omp simd")
             self.close(f"}} while ((base += {lanes}) + {lanes} <= end);")
             for a in others:
-                added = combine_text(a.reducer, f"{a.name}[lane]", f"{a.name}_here[lane]", a.dtype)
+                reducer = "minimum" if self.is_turned(a) else a.reducer
+                added = combine_text(reducer, f"{a.name}[lane]", f"{a.name}_here[lane]", a.dtype)
                 self.line("#pragma omp simd")
                 self.line(f"for (int lane = 0; lane < {lanes}; lane++) {a.name}[lane] = {added};")
             for a in sums:
