@@ -28,7 +28,7 @@ from npcompile.backends.cpu.kernel_plan import (
     TileSlices,
     WrittenRow,
 )
-from npcompile.backends.cpu.planning import LEAST_SLICE, LEAST_WIDTH
+from npcompile.backends.cpu.planning import LEAST_FAR_WIDTH, LEAST_SLICE, LEAST_WIDTH
 from npcompile.backends.cpu.product import MOST_ALONE
 from npcompile.backends.cpu.shared_kernels import Run
 from npcompile.tensor_core.meta import product
@@ -155,8 +155,12 @@ def columns_counted(plan: KernelPlan, way: ColumnBlocks, n: str) -> tuple[list[s
     columns, elements, tasks = size_text(way.columns.size), size_text(way.elements), f"{n} * c.blocks"
     lines = [f"c.width = {COLUMN_BLOCK};"]
     if way.is_narrowed:
-        rows = f"({columns} + {LEAST_WIDTH} * rt->threads() - 1) / ({LEAST_WIDTH} * rt->threads())"
-        lines.append(f"if ({n} * {elements} >= {plan.grain}) c.width = npc_min(c.width, npc_max(1, {rows}) * {LEAST_WIDTH});")
+        width = f"npc_max(1, ({columns} + shared - 1) / shared) * least"
+        lines += [
+            f"c.is_far = {n} * {elements} >= {way.far};",
+            f"const int64_t least = c.is_far ? {LEAST_FAR_WIDTH} : {LEAST_WIDTH}, shared = least * rt->threads();",
+            f"if ({n} * {elements} >= {plan.grain}) c.width = npc_min(c.width, {width});",
+        ]
     lines.append(f"c.blocks = ({columns} + c.width - 1) / c.width;")
     if not way.is_sliced:
         return lines, tasks, elements

@@ -394,10 +394,19 @@ class Printer(Sums):
             self.column_row(s, [""])
         else:
             axis, first, end = many
+            is_narrow = self.width != str(COLUMN_BLOCK)
+            if is_narrow:  # short parts of rows come sooner from memory one after another, however compilers would group them
+                self.open(f"if (c->is_far && lanes <= {COLUMN_BLOCK // 2}) for (int64_t row = {first}; row < {end}; row++) {{")
+                self.column_row(s, [f"const int64_t {axis} = row;"])
+                self.line('__asm__ volatile("");')
+                self.close("} else {")
+                self.indent += 1
             self.line(f"int64_t row = {first};")
             for each in (rows, 1):
                 self.open(f"for (; row + {each} <= {end}; row += {each}) {{")
                 self.column_row(s, [f"const int64_t {axis} = row + {k};" for k in range(each)])
+                self.close()
+            if is_narrow:
                 self.close()
         for _ in loops:
             self.close()

@@ -175,6 +175,7 @@ class ColumnBlocks:
     columns: Columns
     body: list[Statement]
     elements: Size  # of a task
+    far: int  # so many elements of the kernel are more than caches keep
     is_sliced: bool = False  # then partial results are combined
     is_narrowed: bool = False  # are there fewer columns in a block where that keeps more threads busy?
 

@@ -69,6 +69,9 @@ BLOCK, LEAST_BLOCK = 4096, 512  # elements of the innermost loop in one task
 CHUNK, LEAST_CHUNK = 32768, 2048  # elements of a whole reduction in one task, at most; rounded down to 1024
 MOST_BEFORE = 8  # statements outside of the innermost loop, which squares compute again
 LEAST_WIDTH = 16  # columns of a block
+LEAST_FAR_WIDTH = (
+    64  # the same of rows that come from memory: two threads read halves of shorter ones no sooner than one all of it
+)
 FEW_COLUMNS = 4096  # with so few, a reduction over leading axes is cut along these too
 LEAST_FAR_ROW = 1024  # bytes of a row that is written past the caches: what waits to be written does not wait for the next one
 LEAST_SLICE = 32768  # elements of such a part
@@ -173,7 +176,8 @@ def tasks_of(kernel: Kernel) -> Way:
         axes.append((loop.axis, loop.size))
     body = [*before, *body]
     if columns := next((s for s in body if isinstance(s, Columns)), None):
-        return ColumnBlocks(tuple(axes), columns, body, elements_in(body), is_sliced(kernel), is_narrowed(columns))
+        far = FAR // 2 // moved_bytes(kernel)  # half, as hardly anything is written
+        return ColumnBlocks(tuple(axes), columns, body, elements_in(body), far, is_sliced(kernel), is_narrowed(columns))
     return IndexTasks(
         tuple(axes),
         body,
