@@ -321,12 +321,13 @@ class Printer(Sums):
         for k, place in enumerate(places):
             at = k % s.run
             self.held = {a.name: f"_held{at % summands(a) if at < in_lanes(s, a) else '_sum'}" for a in sums}
+            self.is_first = k == 0
             self.open(f"{{ {' '.join(f'const int64_t {axis} = {i};' for (axis, _), i in zip(s.loops, place))}")
             self.statements(s.body)
             self.close()
             for a in sums:
                 self.end_of_run(s, a, at + 1)
-        self.held = {}
+        self.held, self.is_first = {}, False
         self.finish_column(s)
         self.is_held = False
         self.close()

@@ -48,6 +48,7 @@ class RunningResults:
     is_held: bool = False  # are running results of a column in registers?
     held: dict[str, str] = field(default_factory=dict)  # of an accumulator: the ending of the register's name, not "_held"
     is_running: bool = False  # are they asked for after each step?
+    is_first: bool = False  # are they identities still, whatever compilers see?
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
     read: set[tuple[str, Size]] = field(default_factory=set)  # buffers, and where in them
     rows_at_once: int = 1  # of a task
@@ -130,7 +131,9 @@ class RunningResults:
             self.line(f"{self.place(a)} = {least};")
         else:
             place = self.place(a)
-            if self.is_running and notes_nan(a):
+            if self.is_first and notes_nan(a):
+                added = value
+            elif self.is_running and notes_nan(a):
                 added = in_order_text(a.reducer, place, value, a.dtype)
             else:
                 added = added_text(a, place, value) if self.adds_rows else combine_text(a.reducer, place, value, a.dtype)

@@ -41,6 +41,7 @@ static inline TYPE npc_lanes_NAME(const TYPE* a) { /* of all lanes, in pairs */
   return TOTAL;
 #endif
 }
+OF_FOUR
 static inline TYPE npc_block_NAME(const TYPE* a, int64_t n) {
   TYPE r[COUNT] __attribute__((aligned(64)));
   int64_t i = 0;
@@ -54,7 +55,26 @@ static inline TYPE npc_block_NAME(const TYPE* a, int64_t n) {
   return sum;
 }
 """
-CALLED = re.compile(r"npc_(?:lanes|block)_([a-z]\d+)\(")
+# The lanes of four rows at once. Pairs are added as of one row.
+LANES_OF_FOUR = """
+static inline void npc_lanes_of_four_NAME(const TYPE* a, const TYPE* b, const TYPE* c, const TYPE* d, TYPE* sums) {
+#if __has_builtin(__builtin_shufflevector)
+  npc_pairs_NAME p[4];
+  const TYPE* const rows[4] = {a, b, c, d};
+  for (int k = 0; k < 4; k++) {
+    const npc_eight_NAME v = *(const npc_eight_NAME*)rows[k];
+    p[k] = __builtin_shufflevector(v, v, 0, 2, 4, 6) + __builtin_shufflevector(v, v, 1, 3, 5, 7);
+  }
+  for (int k = 0; k < 4; k += 2)
+    p[k] = __builtin_shufflevector(p[k], p[k + 1], 0, 4, 2, 6) + __builtin_shufflevector(p[k], p[k + 1], 1, 5, 3, 7);
+  p[0] = __builtin_shufflevector(p[0], p[2], 0, 1, 4, 5) + __builtin_shufflevector(p[0], p[2], 2, 3, 6, 7);
+  for (int k = 0; k < 4; k++) sums[k] = p[0][k];
+#else
+  sums[0] = npc_lanes_NAME(a), sums[1] = npc_lanes_NAME(b), sums[2] = npc_lanes_NAME(c), sums[3] = npc_lanes_NAME(d);
+#endif
+}
+"""
+CALLED = re.compile(r"npc_(?:lanes|lanes_of_four|block)_([a-z]\d+)\(")
 
 
 def blocks_text(kernels: str) -> str:
@@ -75,13 +95,14 @@ def block_text(name: str) -> str:
     )
     has_vectors = name in ("f4", "f8")
     replaced = {"VECTORS_ARE_HERE": str(int(has_vectors)), "VECTORS": vectors if has_vectors else ""}
+    text = LEAF.replace("OF_FOUR", LANES_OF_FOUR if has_vectors else "")
     replaced |= {"TYPE": c_type(a.dtype), "NAME": name, "PART": part or c_type(a.dtype), "TOTAL": total}
     replaced |= {"COUNT": str(LANES // 2 if part else LANES), "NOTHING": identity_text(a)}
     replaced |= {
         "LANE": combine_text("add", "r[lane]", "a[i + lane]", a.dtype),
         "NEXT": combine_text("add", "sum", "a[i]", a.dtype),
     }
-    return re.sub("|".join(replaced), lambda found: replaced[found[0]], LEAF)
+    return re.sub("|".join(replaced), lambda found: replaced[found[0]], text)
 
 
 def pairs(name: str, first: int, step: int, count: int) -> str:
@@ -382,8 +403,7 @@ class Sums(RunningResults):
                 added = combine_text(reducer, f"{a.name}[lane]", f"{a.name}_here[lane]", a.dtype)
                 self.line("#pragma omp simd")
                 self.line(f"for (int lane = 0; lane < {lanes}; lane++) {a.name}[lane] = {added};")
-            for a in sums:
-                self.line(f"{a.name}_sum = npc_lanes_{short(a.dtype)}({a.name});")
+            self.add_lanes(sums)
             if not is_sure:
                 self.close()
         self.endings = {a.name: "_sum" for a in sums}
@@ -392,6 +412,17 @@ class Sums(RunningResults):
             self.rows_at(s, "base")
             self.close()
         self.endings = endings
+
+    def add_lanes(self, sums: Sequence[Accumulator]) -> None:
+        kinds = {short(a.dtype) for a in sums}
+        if len(self.rows) != 4 or not kinds <= {"f4", "f8"}:
+            for a in sums:
+                self.line(f"{a.name}_sum = npc_lanes_{short(a.dtype)}({a.name});")
+            return
+        for of_rows in zip(*(row.values() for _, row in self.rows)):
+            names, kind = [a.name for a in of_rows], short(of_rows[0].dtype)
+            added = " ".join(f"{name}_sum = added[{k}];" for k, name in enumerate(names))
+            self.line(f"{{ {c_type(of_rows[0].dtype)} added[4]; npc_lanes_of_four_{kind}({', '.join(names)}, added); {added} }}")
 
     def no_sums(self) -> None:
         for a in self.summed():
