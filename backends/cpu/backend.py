@@ -15,6 +15,7 @@ from npcompile.backends.cpu.blas import is_openblas
 from npcompile.backends.cpu.c_calls import print_call
 from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.c_kernels import print_kernel
+from npcompile.backends.cpu.c_places import places_text
 from npcompile.backends.cpu.c_sizes import INTERNAL, size_text, symbol_text
 from npcompile.backends.cpu.c_squares import turns_text
 from npcompile.backends.cpu.c_sums import blocks_text
@@ -164,7 +165,14 @@ def print_unit(schedule: Schedule, runs: Sequence[Run], plans: Mapping[str, Kern
         parts += print_kernel(plan, graph.symbols)
     parts.append(print_entry(schedule, runs, plans, undo, undoing))
     text = "\n".join(parts)
-    parts[:0] = [PAIRWISE_HELPERS, blocks_text(text), folds_text(text), simd_reductions_text(text), turns_text(text)]
+    parts[:0] = [
+        PAIRWISE_HELPERS,
+        blocks_text(text),
+        places_text(text),
+        folds_text(text),
+        simd_reductions_text(text),
+        turns_text(text),
+    ]
     made = "\n".join(parts) + "\n"
     names = [*(plan.name for plan in (*plans.values(), *undoing)), "npc_made" if given_out(schedule, undo) == 1 else "npc_run"]
     return profiled(f"{functions_text(made, loader().compiler)}{made}", graph.name, *names)

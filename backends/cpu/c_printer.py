@@ -10,6 +10,7 @@ import numpy as np
 from npcompile.backends.cpu.c_checks import check_lines
 from npcompile.backends.cpu.c_near_angles import named, near_and_far
 from npcompile.backends.cpu.c_pipelines import print_pipeline
+from npcompile.backends.cpu.c_places import print_first_places
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.c_strips import print_strips
 from npcompile.backends.cpu.c_sums import Sums
@@ -215,6 +216,8 @@ class Printer(Sums):
                 self.sum_up([s], first, f"{end} - {first}" if first != "0" else end)
             case Order.TERMS:
                 self.ordered_loop(s, first, end)
+            case Order.PLACES:
+                print_first_places(self, s, first, end)
             case Order.SERIAL if self.rows:
                 self.open(f"for (int64_t base = {first}; base < {end}; base++) {{")
                 self.rows_at(s, "base")

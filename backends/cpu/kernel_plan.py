@@ -44,6 +44,7 @@ class Order(Enum):
     LANES = "element i with lane i % lanes, then the lanes in pairs"
     SIMD = "in lanes that the C compiler makes: any order is right"
     PAIRS = "sums in pairs, as NumPy adds"
+    PLACES = "the best of all, and then where it is"
     TERMS = "one after another, with terms that are computed in vectors"
     SERIAL = "one after another"
 

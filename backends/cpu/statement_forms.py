@@ -41,6 +41,7 @@ COLUMN_ROWS = 4  # of a reduction over leading axes that are read for each time 
 MOST_LIGHT = 12  # statements
 LANE_BYTES = 512  # of all lanes of an accumulator
 MOST_APART = 512  # elements of rows that have nothing in common: longer ones come faster from memory one by one
+MOST_IN_PLACES = 256  # elements of a row in which a place is looked for; in lanes, longer ones are read once
 MOST_SUMS, MOST_IN_ROW = 2, 12  # sums and statements of a row, of several at a time: more would not stay in registers
 
 
@@ -56,10 +57,21 @@ def reduce_form(s: Reduce, *, goes_on: bool) -> ReduceForm:
         if fused and not goes_on and is_added_in_order(s):
             return ReduceForm(Order.SERIAL, 1, fused)
         return ReduceForm(Order.PAIRS, lanes_of(s.accumulators), fused)
+    if has_places(s):
+        return ReduceForm(Order.PLACES)
     lanes = lanes_for(s)
     if all(a.keeps_order for a in s.accumulators):
         return ReduceForm(Order.TERMS, lanes, fused)
     return ReduceForm(Order.LANES if lanes > 1 else Order.SERIAL, lanes, fused)
+
+
+def has_places(s: Reduce) -> bool:
+    """Is it asked for one place in rows whose lanes would take long to combine?"""
+    match s:
+        case Reduce([accumulator], _, [Loop(_, int(size)) as loop]) if is_position(accumulator) and size <= MOST_IN_PLACES:
+            is_plain = not any(isinstance(x, (Loop, CheckIndex, Product, Reduce, Columns, Scan)) for x in loop.body)
+            return is_plain and accumulator.dtype.itemsize in (4, 8) and accumulator.dtype.kind in "fiu"
+    return False
 
 
 def is_added_in_order(s: Reduce) -> bool:
@@ -168,7 +180,7 @@ def strip_part(s: Loop, part: list[Statement]) -> Loop | list[Call]:
 
 def loop_of_reduce(s: Loop, reduce: Reduce, form: ReduceForm) -> LoopForm:
     """Of one inside: the order is that of the Reduce."""
-    is_block = form.order is Order.PAIRS and is_innermost(s)
+    is_block = form.order in (Order.PAIRS, Order.PLACES) and is_innermost(s)
     needs_terms = not form.is_fused or not any(s is x for x in reduce.body)  # of a fused nest, where a block ends in another row
     return LoopForm(is_innermost=is_innermost(s), terms=terms_of(s, reduce.accumulators) if is_block and needs_terms else None)
 
@@ -190,7 +202,8 @@ def room_of_terms(a: Accumulator) -> str:
 
 def terms_of(loop: Loop, accumulators: Iterable[Accumulator]) -> Terms:
     """The loop with its terms stored, side by side from `k_to` on for an accumulator `k`."""
-    stored = {a.name: a for a in accumulators if not is_position(a)}
+    accumulators = list(accumulators)
+    stored = {a.name: a for a in accumulators if not is_position(a) or len(accumulators) == 1}
     body: list[Statement] = []
     for s in loop.body:
         if isinstance(s, Accumulate) and (a := stored.get(s.accumulator)):

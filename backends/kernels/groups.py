@@ -79,7 +79,9 @@ class Grouping:
         if all(is_one(n) or a in reduced for a, n in enumerate(space)):
             is_small = not isinstance(size := product(space), Dim) and size <= SMALL
             return "rows" if is_small or node.op == "arg_reduce" else "whole"
-        is_few = node.op != "einsum" and not self.abreast and is_short(space, reduced)
+        is_few = (
+            node.op != "einsum" and not self.abreast and is_short(space, reduced) and not has_place_vectors(node, space, reduced)
+        )
         if has_order(node) and not self.abreast:
             return "columns" if not is_in_runs(node) or (is_few and run_of(node).size is not None) else "rows"
         return "columns" if self.innermost(node, space) not in reduced or is_few else "rows"
@@ -218,6 +220,12 @@ def is_short(space: tuple[Size, ...], reduced: frozenset[int]) -> bool:
     count = product([n for a, n in enumerate(space) if a in reduced])
     results = [estimate(n) for a, n in enumerate(space) if a not in reduced]
     return not isinstance(count, Dim) and 1 < count <= SHORT and max(results, default=1) >= 64
+
+
+def has_place_vectors(node: Node, space: tuple[Size, ...], reduced: frozenset[int]) -> bool:
+    """Is a place looked for in rows that compilers do not read as vectors?"""
+    count = product([n for a, n in enumerate(space) if a in reduced])
+    return node.op == "arg_reduce" and node.inputs[0].dtype.itemsize >= 4 and isinstance(count, int) and count > 4 and count != 8
 
 
 def is_long_unrolled(group: Group) -> bool:

@@ -129,6 +129,7 @@ PARALLEL_FROM = 1 << 15  # elements
 SCATTERED_FROM = 1 << 21  # bytes of the lines of a cache in which single elements are set to a number
 GRAIN = 1 << 13
 STACK_BYTES = 4096
+IN_FOURS = "#pragma GCC ivdep\n#pragma GCC unroll 4"  # of stores that are apart: they take the time, not what is between them
 # Of fewer elements each thread keeps its share, whose memory is in its cache, rather than take pieces of what others have.
 SHARED_FROM, SHARES = 1 << 20, 4
 ALONE_FROM = 1 << 18  # elements that threads write although one thread goes over them too: they leave its cache in any case
@@ -197,7 +198,7 @@ class Store:
             index = f"({index} * {n} + i{k})"
         moved = Nest(f, target.sizes)
         place = self.place(moved)
-        copy = moved.loops([f"{place} = (({c_type(target.dtype)}*)room)[{index}];"], "begin", "end", "#pragma GCC ivdep")
+        copy = moved.loops([f"{place} = (({c_type(target.dtype)}*)room)[{index}];"], "begin", "end", IN_FOURS)
         copying = self.range("back", copy)
         main += [*self.run("back", [to, *strides], sizes), "}", "if (room != small) rt->release(room);", "return bad;"]
         del f.parameters["room"]
