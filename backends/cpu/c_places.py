@@ -6,10 +6,8 @@ then where it stands. What is computed is stored for that; what lies side by sid
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
-
 from npcompile.backends.cpu.c_sizes import size_text
+from npcompile.backends.cpu.c_sums import Sums
 from npcompile.backends.cpu.lanes import BYTES, IS_HERE
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.statement_forms import room_of_terms
@@ -18,13 +16,9 @@ from npcompile.backends.kernels.kernel import Accumulate, Load, Loop
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import same
 
-if TYPE_CHECKING:
-    from npcompile.backends.cpu.c_printer import Printer
-
 OPERATORS = {"arg_min": ("least", "<"), "arg_max": ("greatest", ">")}
 TYPES = {"f4": "float", "f8": "double", "i4": "int32_t", "i8": "int64_t", "u4": "uint32_t", "u8": "uint64_t"}
 
-# Several units may have the types, one function each direction.
 VECTORS = """
 typedef TYPE npc_eight_of_KIND __attribute__((vector_size(8 * sizeof(TYPE)), aligned(1), may_alias));
 typedef PLACE npc_places_KIND __attribute__((vector_size(8 * sizeof(TYPE))));
@@ -40,22 +34,22 @@ static inline int64_t npc_first_NAME_KIND(const char* from, int64_t n, TYPE* bes
   if (n >= 8) {
     npc_eight_of_KIND m = NPC_EIGHT(0), x = NPC_EIGHT(n - 8);
     npc_places_KIND nan = (npc_places_KIND)(m != m) | (npc_places_KIND)(x != x);
-    m = NPC_EITHER((npc_places_KIND)(x OP m), x, m);
+    m = NPC_EITHER((npc_places_KIND)(x BETTER m), x, m);
     for (int64_t i = 8; i + 8 <= n; i += 8) {
       x = NPC_EIGHT(i);
       nan |= (npc_places_KIND)(x != x);
-      m = NPC_EITHER((npc_places_KIND)(x OP m), x, m);
+      m = NPC_EITHER((npc_places_KIND)(x BETTER m), x, m);
     }
     nan |= __builtin_shufflevector(nan, nan, 4, 5, 6, 7, 0, 1, 2, 3);
     nan |= __builtin_shufflevector(nan, nan, 2, 3, 0, 1, 6, 7, 4, 5);
     if (!(nan[0] | nan[1])) {
       x = __builtin_shufflevector(m, m, 4, 5, 6, 7, 0, 1, 2, 3);
-      m = NPC_EITHER((npc_places_KIND)(x OP m), x, m);
+      m = NPC_EITHER((npc_places_KIND)(x BETTER m), x, m);
       x = __builtin_shufflevector(m, m, 2, 3, 0, 1, 6, 7, 4, 5);
-      m = NPC_EITHER((npc_places_KIND)(x OP m), x, m);
+      m = NPC_EITHER((npc_places_KIND)(x BETTER m), x, m);
       x = __builtin_shufflevector(m, m, 1, 0, 3, 2, 5, 4, 7, 6);
-      m = NPC_EITHER((npc_places_KIND)(x OP m), x, m);
-      if (!(m[0] OP *best)) return at;
+      m = NPC_EITHER((npc_places_KIND)(x BETTER m), x, m);
+      if (!(m[0] BETTER *best)) return at;
       *best = m[0];
       const npc_places_KIND order = {0, 1, 2, 3, 4, 5, 6, 7}, none = order - order + (PLACE)n;
       npc_places_KIND here = (npc_places_KIND)(NPC_EIGHT(n - 8) == m);
@@ -74,7 +68,7 @@ static inline int64_t npc_first_NAME_KIND(const char* from, int64_t n, TYPE* bes
 #endif
   for (int64_t i = 0; i < n; i++) {
     const TYPE x = *(const npc_KIND_in_memory*)(from + i * sizeof(TYPE));
-    const int is_better = (x OP *best) | (x != x);
+    const int is_better = (x BETTER *best) | (x != x);
     at = is_better ? i : at;
     *best = is_better ? x : *best;
     if (x != x) break;
@@ -84,24 +78,19 @@ static inline int64_t npc_first_NAME_KIND(const char* from, int64_t n, TYPE* bes
 #undef NPC_EIGHT
 }
 """
-CALLED = re.compile(r"npc_first_(least|greatest)_([fiu]\d)\(")
 
 
 def places_text(kernels: str) -> str:
     """The functions that these kernels call."""
-    called = sorted(set(CALLED.findall(kernels)))
-    texts = [(VECTORS, "", kind) for kind in sorted({kind for _, kind in called})]
-    texts += [(FUNCTION, name, kind) for name, kind in called]
-    operators = dict(OPERATORS.values())
-    made = []
-    for text, name, kind in texts:
-        replaced = {"TYPE": TYPES[kind], "PLACE": f"int{8 * int(kind[1])}_t", "KIND": kind}
-        replaced |= {"NAME": name, "OP": operators.get(name, "")}
-        made.append(re.sub(r"TYPE|PLACE|KIND|NAME|\bOP\b", lambda found, by=replaced: by[found[0]], text))  # type: ignore[misc]
-    return "".join(made)
+    text = ""
+    for kind, number in TYPES.items():
+        called = [(name, sign) for name, sign in OPERATORS.values() if f"npc_first_{name}_{kind}(" in kernels]
+        made = VECTORS * bool(called) + "".join(FUNCTION.replace("NAME", name).replace("BETTER", sign) for name, sign in called)
+        text += made.replace("KIND", kind).replace("TYPE", number).replace("PLACE", f"int{8 * int(kind[1])}_t")
+    return text
 
 
-def print_first_places(p: Printer, s: Loop, first: str, end: str) -> None:
+def print_first_places(p: Sums, s: Loop, first: str, end: str) -> None:
     """The loop of a Reduce with one accumulator."""
     (a,) = p.accumulators.values()
     kind, at, axis = short(a.dtype), f"{s.axis}_at", s.axis

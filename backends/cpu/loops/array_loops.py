@@ -197,8 +197,7 @@ class Store:
         for k, n in enumerate(sizes[1:], 1):
             index = f"({index} * {n} + i{k})"
         moved = Nest(f, target.sizes)
-        place = self.place(moved)
-        copy = moved.loops([f"{place} = (({c_type(target.dtype)}*)room)[{index}];"], "begin", "end", IN_FOURS)
+        copy = moved.loops([f"{self.place(moved)} = (({c_type(target.dtype)}*)room)[{index}];"], "begin", "end", IN_FOURS)
         copying = self.range("back", copy)
         main += [*self.run("back", [to, *strides], sizes), "}", "if (room != small) rt->release(room);", "return bad;"]
         del f.parameters["room"]
