@@ -8,7 +8,7 @@ from npcompile.backends.cpu.array_expressions import Part, Tree, may_note
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
 from npcompile.backends.cpu.loops.array_reductions import ALONE
 from npcompile.backends.cpu.loops.loop_nest import Function, Nest, known_product
-from npcompile.backends.cpu.loops.reduction_vectors import ABREAST, has_blocks, in_blocks, rows_of_a_block, to_first
+from npcompile.backends.cpu.loops.reduction_vectors import ABREAST, has_blocks, in_blocks, of_a_block, to_first
 from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.backends.cpu.primitives import c_type
 
@@ -50,9 +50,9 @@ def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], a
                 "}",
             ]
             if has_blocks(tree) and dtype.itemsize == index.itemsize:
-                block = positions_of_block(rows_of_a_block(nest, inner[0], value, dtype), inner[0], sign)
                 store = f"*(npc_places*){to_first(element, last)} = found;"
-                wide = in_blocks(dtype, axes[2], [*block, store], wide)
+                block = [POSITIONS_BEFORE, [*of_a_block(nest, value, dtype), *positions_of_block(inner[0], sign)], [store]]
+                wide = in_blocks(dtype, axes[2], [loop(inner[0]), *nest.rows], block, wide)
             lines += [*wide, *("}" for _ in outer)]
         else:
             lines = [loop(k) for k in order]
@@ -83,16 +83,14 @@ def positions_of_columns(nest: Nest, rows: str, axes: tuple[int, int, str], c: s
     return [*lines, "}", "}", columns]
 
 
-def positions_of_block(rows: list[str], axis: int, sign: str) -> list[str]:
-    """`found` of each lane of a block of columns."""
+POSITIONS_BEFORE = ["npc_vector best = {0}; npc_places found = {0};"]
+
+
+def positions_of_block(axis: int, sign: str) -> list[str]:
+    """`found` of each lane of a block of columns, after one more row."""
     better = f"(npc_places)((now {sign} best) | ((now != now) & (best == best)))"
     return [
-        "npc_vector best = {0}; npc_places found = {0};",
-        *rows,
-        "npc_places is_better = {0};",
-        f"if (i{axis}) is_better = {better};",
-        "else is_better = ~is_better;",
+        f"const npc_places is_better = i{axis} ? {better} : ~(npc_places){{0}};",
         "best = (npc_vector)(((npc_places)best & ~is_better) | ((npc_places)now & is_better));",
         f"found = (found & ~is_better) | (i{axis} & is_better);",
-        "}",
     ]

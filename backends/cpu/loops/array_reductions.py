@@ -36,7 +36,7 @@ from npcompile.backends.cpu.loops.reduction_vectors import (
     has_blocks,
     in_blocks,
     lanes_of,
-    rows_of_a_block,
+    of_a_block,
     to_first,
     typedefs,
     vector_text,
@@ -485,7 +485,7 @@ def columns(
         loops.code.noted("columns as lanes")
         (axis,) = axes
         step = [f"if (i{axis}) all = {vector_text(name)};", f"else all = {from_zero(name, dtype, 'now')};"]
-        block = [f"npc_vector all = {{0}}; all += ({c}){start};", *rows_of_a_block(nest, axis, value, dtype), *step, "}"]
-        store = f"*(npc_vector*){to_first(element, last)} = all;"
-        lines = in_blocks(dtype, f.take(sizes[last]), [*block, store], lines)
+        began, store = f"npc_vector all = {{0}}; all += ({c}){start};", f"*(npc_vector*){to_first(element, last)} = all;"
+        block = [[began], [*of_a_block(nest, value, dtype), *step], [store]]
+        lines = in_blocks(dtype, f.take(sizes[last]), [loop(axis), *nest.rows], block, lines)
     return [*nest.begins, *(loop(k) for k in before), *lines, *("}" for _ in before)]

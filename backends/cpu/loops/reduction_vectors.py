@@ -14,6 +14,7 @@ from npcompile.backends.cpu.primitives import c_type
 
 ABREAST = 64  # columns that are combined in vectors, at most
 EXTREMES = {"max": "(ALL | ~(now <= all)) & (NOW | ~(all <= now))", "min": "(ALL & ~(now < all)) | (NOW & ~(all < now))"}
+WORDS = re.compile(r"\b(?:first|all|now|best|found|is_better|elements)\b")  # a block's own
 INTEGERS = {4: "int32_t", 8: "int64_t"}  # by bytes
 
 
@@ -22,30 +23,29 @@ def has_blocks(tree: Tree) -> bool:
     return tree.dtype.kind in "fiu" and tree.dtype.itemsize in (4, 8) and not may_fail(tree)
 
 
-def in_blocks(dtype: np.dtype, size: str, block: Sequence[str], others: Sequence[str]) -> list[str]:
-    """The statements about a block of columns from `first`, for each, where there are not many; else the others."""
+def in_blocks(dtype: np.dtype, size: str, rows: list[str], block: Sequence[Sequence[str]], others: Sequence[str]) -> list[str]:
+    """A loop over rows for each block of columns from `first` on, where there are not many; else the others.
+
+    `block`: what is before the loop, in it, and behind. As each row waits for the one before, two blocks take turns.
+    """
     lanes = f"NPC_REGISTER / {dtype.itemsize}"
+    before, inside, behind = ([*part, *(WORDS.sub(r"\g<0>_2", line) for line in part)] for part in block)
     return [
-        f"if ({size} >= {lanes} && {size} <= {ABREAST}) {{",
-        *typedefs(dtype, "NPC_REGISTER"),
-        f"for (int64_t first = 0; first < {size}; first += {lanes}) {{",
-        f"first = npc_min(first, {size} - {lanes}); /* the last block begins in the one before */",
-        *block,
-        "}",
-        "} else {",
-        *others,
-        "}",
+        *(f"if ({size} >= {lanes} && {size} <= {ABREAST}) {{", *typedefs(dtype, "NPC_REGISTER")),
+        f"for (int64_t first = 0; first < {size}; first += 2 * {lanes}) {{ /* the last block begins in the one before */",
+        f"const int64_t first_2 = npc_min(first + {lanes}, {size} - {lanes});",
+        *(f"first = npc_min(first, {size} - {lanes});", *before, *rows, *inside, "}", *behind, "}", "} else {", *others, "}"),
     ]
 
 
-def rows_of_a_block(nest: Nest, axis: int, value: str, dtype: np.dtype) -> list[str]:
-    """The beginning of a loop over the rows of a block, whose elements are `now`. (Arrays stay in memory from row to row.)"""
+def of_a_block(nest: Nest, value: str, dtype: np.dtype) -> list[str]:
+    """The elements of a row in a block: `now`. (Arrays stay in memory from row to row.)"""
     last, lanes = len(nest.sizes) - 1, f"NPC_REGISTER / {dtype.itemsize}"
-    rows = [nest.function.loop(axis, nest.sizes[axis]), *nest.rows]
-    if not nest.body and re.fullmatch(rf"\*\(\w+\*\)\(r\d+ \+ i{last} \* {dtype.itemsize}\)", value):
-        return [*rows, f"const npc_vector now = *(npc_vector*){to_first(value, last)};"]
+    row, _, column = value.partition(" + ")
+    if not nest.body and row.startswith(f"*({c_type(dtype)}*)(r") and column == f"i{last} * {dtype.itemsize})":
+        return [f"const npc_vector now = *(npc_vector*){to_first(value, last)};"]
     lines = lanes_of(nest, nest.body, f"elements[lane] = {value};", lanes)
-    return [*rows, f"{c_type(dtype)} elements[{lanes}];", *lines, "const npc_vector now = *(npc_vector*)elements;"]
+    return [f"{c_type(dtype)} elements[{lanes}];", *lines, "const npc_vector now = *(npc_vector*)elements;"]
 
 
 def lanes_of(nest: Nest, body: Sequence[str], last: str, lanes: str) -> list[str]:
