@@ -16,6 +16,7 @@ Made = TypeVar("Made")
 
 MOST = 2  # compilers at a time, beside the program
 BETWEEN = 2e-3  # seconds between two looks at them
+LATER = 0.02  # of the time that somebody has waited for one
 
 
 class InBackground(threading.Thread):
@@ -104,9 +105,10 @@ class Job(Generic[SomeWork, Made]):
         return self in self.pool.running
 
     def join(self) -> None:
+        began = perf_counter()
         with with_collections():
-            while self.is_alive():
-                sleep(self.pool.between)
+            while self.is_alive():  # later by a share of the whole, which costs less than to look all the time
+                sleep(max(self.pool.between, LATER * (perf_counter() - began)))
 
     def result(self) -> Made:
         """What `finish` makes of the ended process; waits for it. Once."""

@@ -106,7 +106,7 @@ class Function:
 
     def error(self, status: int) -> Exception:
         if status == NO_MEMORY:
-            return MemoryError(f"{self.name}(): there is no memory for an array")
+            return MemoryError(f"{self.name}(): not enough memory for an array")
         if status == UNFIT:
             return ValueError(f"{self.name}(): an array that is written to shares memory with another, or with itself")
         name, text, at = self.errors[status]
@@ -116,7 +116,7 @@ class Function:
         return kind(f"{text} ({at})") if name == "IndexError" else kind(text) if text else kind()
 
     def arrays(self, args: tuple[Any, ...], found: list[Any], owners: list[int], are_views: list[int]) -> dict[int, Any]:
-        """By the number of the result: arguments, new arrays, and views of either. What is no view comes first."""
+        """By the number of the result: arguments, new arrays, and views of either. New arrays come first."""
         made: dict[int, Any] = {}
         of: dict[int, Any] = {k: x for k, x in enumerate(args) if isinstance(x, np.ndarray)}
         for k in sorted((k for k, (_, rank) in enumerate(self.results) if rank is not None), key=lambda k: bool(are_views[k])):

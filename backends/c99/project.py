@@ -179,13 +179,13 @@ class Project:
         for each in self.results:
             yield f" * {each.name}: {kind_in_words(each.kind)}, set if the call gives 0"
         yield " *"
-        yield " * Gives a status. Other than 0 there is no result, and arrays that are written to are as before:"
+        yield " * Returns a status. Other than 0 there is no result, and arrays that are written to are as before:"
         yield from (f" *   {status}  {text}" for status, text in self.messages())
         yield " * Floating-point errors are not reported; fenv.h tells of them. Any number of threads may call it at once. */"
 
     def messages(self) -> Iterator[tuple[int, str]]:
         yield DONE, "done"
-        yield NO_MEMORY, "there is no memory for an array"
+        yield NO_MEMORY, "not enough memory for an array"
         yield UNFIT, "an array has another shape or order than is needed, or is written to and shares memory"
         for status, cause in self.statuses.items():
             said = ": ".join(filter(None, (cause.name, cause.reason)))

@@ -28,7 +28,7 @@ class Measured:
     def kind(self) -> str:
         if self.breaks:
             return "break"
-        return "with NumPy" if self.with_numpy else "native"
+        return "with NumPy" if self.with_numpy else "compiled"
 
 
 def measure(expression: str) -> Measured:

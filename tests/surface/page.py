@@ -14,12 +14,12 @@ from tests.surface.measure import Measured
 from tests.surface.through_compiler import DTYPES, LAYOUTS, all_cases
 
 PAGE = Path(__file__).parents[2] / "docs" / "numpy-support.md"
-WORST = ("break", "with NumPy", "native")
+WORST = ("break", "with NumPy", "compiled")
 
 ABOUT = """Every public name of numpy, numpy.linalg, numpy.fft and numpy.random, the methods and attributes of ndarray, Generator
 and ufuncs, each in one or several typical calls, compiled and looked at with `npcompile.explain`. `python -m tests.surface`
 writes this page from the calls in `tests/surface/calls.py`; a test holds it to what the command finds."""
-LEGEND = """**native**: the call is in the graph, as nodes that become kernels, as a view, or as what is known when compiling.
+LEGEND = """**compiled**: the call is in the graph, as nodes that become kernels, as a view, or as what is known when compiling.
 **with NumPy**: it is in the graph, and NumPy's function runs there, between kernels; what stands beside it is the name of the
 node. Random numbers are drawn by NumPy before the graph runs. **break**: the graph ends before the call, NumPy runs it, and
 capture goes on after it; beside it stands why. A name with several calls has the worst of them. Whatever stands here,
@@ -63,10 +63,10 @@ def kind_of(calls: list[Measured]) -> str:
 
 def page(measured: dict[str, dict[str, list[Measured]]]) -> str:
     lines = ["# What is captured of NumPy", "", *textwrap.wrap(ABOUT, 128), "", *textwrap.wrap(LEGEND, 128), ""]
-    lines += [f"Written with {versions()}.", "", "| | names | native | with NumPy | break |", "|---|---|---|---|---|"]
+    lines += [f"Written with {versions()}.", "", "| | names | compiled | with NumPy | break |", "|---|---|---|---|---|"]
     for section, names in measured.items():
         count = Counter(map(kind_of, names.values()))
-        lines.append(f"| {section} | {len(names)} | {count['native']} | {count['with NumPy']} | {count['break']} |")
+        lines.append(f"| {section} | {len(names)} | {count['compiled']} | {count['with NumPy']} | {count['break']} |")
     cases = sum(1 for _ in all_cases())
     about = THROUGH.format(dtypes=len(DTYPES), layouts=len(LAYOUTS), cases=f"{cases:,}")
     for text in (about, EDGES, OWN_TESTS):
