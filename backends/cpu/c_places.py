@@ -113,7 +113,7 @@ def print_first_places(p: Sums, s: Loop, first: str, end: str) -> None:
         else:
             p.serial_loop(axis, (at, f"{at} + some"), terms.loop.body)
         p.is_laned = is_laned
-        if p.values.vectors.get(terms.loop):  # what fills the last vector is in it, one number again
+        if p.values.vectors.get(terms.loop) and not terms.pipeline:  # what fills the last vector is in it, one number again
             count = f"{a.name}_stored"
             p.line(IS_HERE)
             p.line(f"const int64_t {count} = (some + 7) / 8 * 8;")

@@ -387,7 +387,7 @@ class Sums(RunningResults):
                 self.no_sums()
                 self.close("} else {")
                 self.indent += 1
-            others = [a for a in self.every_accumulator() if not (is_pairwise(a) or is_position(a) or self.notes(a))]
+            others = [a for a in self.every_accumulator() if self.goes_with_blocks(a)]
             for a in sums:
                 self.line(f"{c_type(a.dtype)} {a.name}[{lanes}] __attribute__((aligned(64)));")
                 self.fill(a)
@@ -412,6 +412,11 @@ class Sums(RunningResults):
             self.rows_at(s, "base")
             self.close()
         self.endings = endings
+
+    def goes_with_blocks(self, a: Accumulator) -> bool:
+        """May what is beside the sums be combined block by block? Then in any order."""
+        is_exact = a.dtype.kind in "bui" or a.reducer not in ("add", "multiply")
+        return is_exact and not is_position(a) and not self.notes(a)
 
     def add_lanes(self, sums: Sequence[Accumulator]) -> None:
         kinds = {short(a.dtype) for a in sums}
