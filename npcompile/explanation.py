@@ -9,7 +9,7 @@ import linecache
 import os
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -42,6 +42,7 @@ WORDS = {  # of a pass that changed the program, and of one that did not
     "overflow check elimination": ("no integer is checked", "an integer is checked"),
     "left to Python": ("left to Python", "not left to Python"),
 }
+COMPILED_LOOPS = {"native", "vector", "parallel", "parallel-vector"}  # keys of LEGEND
 PARALLEL = {"parallelize", "wavefront"}  # passes that put iterations of a loop on threads
 VECTORS = {"vectorize", "vectorize the outer loop", "lanes in registers", "columns as lanes", "wavefront in lanes"}
 STYLE = """
@@ -54,6 +55,7 @@ STYLE = """
 .npcompile .vector { background: #b8d4ff } .npcompile .parallel { background: #e6dcff } .npcompile .device { background: #fff3c4 }
 .npcompile .parallel-vector { background: #cdb8ff } .npcompile .bar { background: #9ab; height: .8em; margin-top: .3em }
 .npcompile svg { max-width: 100%; height: auto }
+.npcompile .loop { border: 1px solid #666; border-radius: 4px; padding: .2em .6em; margin: .3em 0 .3em 1em }
 .npcompile .note { color: #555; font-size: 12px } .npcompile .legend span { padding: 0 .6em; margin-right: 1em }
 .npcompile details { margin: .6em 0 } .npcompile summary { cursor: pointer }
 """
@@ -178,7 +180,8 @@ def lines_of(told: Explanation, source: Sequence[str], first: int) -> Mapping[in
         whole = range(first, first + len(source)) if native.startswith("the function") else loops.get(line, range(line, line + 1))
         for number in whole:
             lines[number].kind = "native"
-    for number, names in fired(told).items():
+    done = fired(told)
+    for number, names in done.items():
         kind = "-".join(name for name, passes in (("parallel", PARALLEL), ("vector", VECTORS)) if names & passes)
         for inside in loops.get(number, ()) if kind else ():
             lines[inside].kind = kind
@@ -196,7 +199,7 @@ def lines_of(told: Explanation, source: Sequence[str], first: int) -> Mapping[in
         at.notes.append(f"{reason.reason}. {reason.hint}")
     for tried in told.passes:
         digits = "".join(itertools.takewhile(str.isdigit, tried.place.rpartition("line ")[2]))
-        if digits:
+        if digits and not is_done_otherwise(tried, done.get(int(digits), set())):
             lines[int(digits)].notes.append(note_of(tried))
     return lines
 
@@ -209,6 +212,11 @@ def fired(told: Explanation) -> Mapping[int, set[str]]:
         if tried.fired and head == "the loop at " and digits.isdigit():
             found[int(digits)].add(tried.name)
     return found
+
+
+def is_done_otherwise(tried: Pass, done: Set[str]) -> bool:
+    """Is a loop on threads, or in vectors, by another pass than one that left it as it is?"""
+    return not tried.fired and any(tried.name in passes and done & passes for passes in (PARALLEL, VECTORS))
 
 
 def times(told: Explanation) -> str:
@@ -224,7 +232,30 @@ def times(told: Explanation) -> str:
 
 def pictures(told: Explanation) -> str:
     found = [f"<details><summary>graph {k} drawn</summary>{drawn(graph)}</details>" for k, graph in enumerate(told.graphs)]
-    return "".join(found)
+    loops = loops_drawn(told)
+    return "".join([*found, f"<details><summary>compiled loops drawn</summary>{loops}</details>" if loops else ""])
+
+
+def loops_drawn(told: Explanation) -> str:
+    """Compiled loops as boxes inside each other, each with how it runs."""
+    if told.place is None or not told.natives:
+        return ""
+    first = told.place.line
+    source = source_of(told.place.filename, first)
+    lines = lines_of(told, source, first)
+    loops = {number: lines[number] for number in extents(source, first) if lines[number].kind in COMPILED_LOOPS}
+    ends = {number: extents(source, first)[number].stop for number in sorted(loops)}
+
+    def boxes(numbers: Sequence[int]) -> str:
+        if not numbers:
+            return ""
+        number, *rest = numbers
+        inside = [other for other in rest if other < ends[number]]
+        notes = "; ".join(dict.fromkeys(filter(None, loops[number].notes)))
+        head = f'line {number}: {escape(source[number - first].strip())}<br><span class="note">{escape(notes)}</span>'
+        return f'<div class="loop {loops[number].kind}">{head}{boxes(inside)}</div>{boxes(rest[len(inside) :])}'
+
+    return boxes(list(ends))
 
 
 def note_of(tried: Pass) -> str:

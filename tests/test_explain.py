@@ -1,12 +1,14 @@
 """What `explain` tells: fields, text, and a page."""
 
 import html.parser
+import re
 
 import numpy as np
 import pytest
 
 import npcompile as npc
 from npcompile.drawing import drawn
+from npcompile.explanation import loops_drawn
 
 
 def with_break(x):
@@ -43,6 +45,27 @@ def test_explain_measures_nothing_where_a_profiler_is_at_work():
     with npc.profile():
         report = npc.explain(with_break)(np.ones(4))
     assert not report.parts and len(report.graphs) == 2 and "time of this call" not in str(report)
+
+
+def test_explain_draws_compiled_loops():
+    def relax(x):
+        for _ in range(3):
+            for i in range(1, x.shape[0] - 1):
+                for j in range(1, x.shape[1] - 1):
+                    x[i, j] = 0.25 * (x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1])
+        for i in range(x.shape[0]):
+            x[i, 0] = 0.0
+
+    first = relax.__code__.co_firstlineno
+    picture = loops_drawn(npc.explain(relax)(np.ones((40, 40))))
+    boxes = re.findall(r'<div class="loop ([\w-]+)">line (\d+)|(</div>)', picture)
+    assert [int(line) - first if line else "end" for _, line, _ in boxes] == [1, 2, 3, "end", "end", "end", 5, "end"]
+    assert boxes[1][0] == "parallel" and "on threads, row by row" in picture
+    assert "not on threads" not in picture.split("<br>")[2]  # where another pass has put it on threads
+
+
+def test_explain_draws_no_loops_of_functions_without():
+    assert loops_drawn(npc.explain(lambda x: x + 1.0)(np.ones(3))) == ""
 
 
 def test_explain_draws_graphs():

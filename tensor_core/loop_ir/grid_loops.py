@@ -142,7 +142,7 @@ class GridLoops:
         own = {each.label for each in ops if isinstance(each, Scope | While)}
         for each in ops:
             if not isinstance(each, ABORTING):
-                raise Declined(f"{type(each).__name__} in the loop")
+                raise Declined.for_op(each)
             if isinstance(each, Break | Again) and each.target not in own:
                 raise Declined("a way out of the loop")
         if not any(isinstance(each, Store) for each in ops):

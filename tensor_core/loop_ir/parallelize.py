@@ -108,7 +108,7 @@ class Parallelizing:
         own = {each.label for each in inside if isinstance(each, Scope | While)}
         for each in inside:
             if type(each) not in RUN_ON_THREADS:
-                raise Declined(f"{type(each).__name__} in the loop")
+                raise Declined.for_op(each)
             if isinstance(each, Break | Again) and each.target not in own:
                 raise Declined("a way out of the loop")
         prefix = prefix_of(op)

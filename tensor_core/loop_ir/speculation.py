@@ -78,7 +78,7 @@ class Speculation:
         try:
             prefix = prefix_of(op)
             if unknown := [each for each in inside if not isinstance(each, (*SPECULATED, FrameState, FpCheck, Check))]:
-                raise Declined(f"{type(unknown[0]).__name__} in the loop")
+                raise Declined.for_op(unknown[0])
             others = not_of_places(inside)
             if any(type(each) is Check and each.condition not in others for each in inside):
                 raise Declined("a check of the index of a store")

@@ -92,7 +92,7 @@ class Steps:
         program = self.program
         prefix = prefix_of(op)
         if unknown := [each for each in inside if not isinstance(each, (*SPECULATED, FrameState, FpCheck, Check, Alloc))]:
-            raise Declined(f"{type(unknown[0]).__name__} in the loop")
+            raise Declined.for_op(unknown[0])
         own = {each.label for each in inside if isinstance(each, Scope | While)}
         if any(isinstance(each, Break | Again) and each.target not in own for each in inside):
             raise Declined("a way out of the loop")

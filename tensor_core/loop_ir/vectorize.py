@@ -261,7 +261,7 @@ class Lanes:
             case Constant() | Size() | Poll():
                 pass
             case _:
-                raise Declined(f"{type(op).__name__} in the loop")
+                raise Declined.for_op(op)
 
     def let(self, result: int, name: str, args: list[int]) -> None:
         if any(map(self.is_vector, args)):

@@ -13,10 +13,24 @@ import pytest
 from npcompile.backends.cpu.loop_ir.program import compile_program
 from npcompile.tensor_core.loop_ir import vectorize as vectorize_module
 from npcompile.tensor_core.loop_ir.forms import all_regions, walk
-from npcompile.tensor_core.loop_ir.ops import Check, Disjoint, For, Guard, If, Let, LoopKind, Poll, Program, Scratch, Speculate
+from npcompile.tensor_core.loop_ir.ops import (
+    Check,
+    Disjoint,
+    For,
+    Guard,
+    If,
+    Let,
+    LoopKind,
+    Op,
+    Poll,
+    Program,
+    Scratch,
+    Speculate,
+)
 from npcompile.tensor_core.loop_ir.parser import parse_program
 from npcompile.tensor_core.loop_ir.pipeline import Ran, run_passes
 from npcompile.tensor_core.loop_ir.printer import print_program
+from npcompile.tensor_core.loop_ir.report import WORDS
 from npcompile.tensor_core.loop_ir.types import Kind, Scalar
 from npcompile.tensor_core.loop_ir.verifier import Invalid, Rule, verify
 from npcompile.tracer.loop_ir.front_end import trace
@@ -203,7 +217,7 @@ def test_vectors_are_exact(function: FunctionType, makes: list[Callable[[], tupl
         (total, (numbers(20), numbers(20)), "iterations that need what others computed"),
         (down_columns, (numbers(9, 9).T, np.zeros((9, 9)).T), "elements that are not side by side in memory"),
         (positions, (np.zeros(9),), "the loop's index as a number"),
-        (histogram, (numbers(9), np.arange(9), np.zeros(9)), "FrameState in the loop"),
+        (histogram, (numbers(9), np.arange(9), np.zeros(9)), "it has a step after which Python may have to go on"),
     ],
 )
 def test_a_pass_says_why_not(function: FunctionType, arguments: tuple[Any, ...], reason: str) -> None:
@@ -390,3 +404,7 @@ def test_floats_are_computed_in_vectors() -> None:
     expected = happened(product, arguments)
     assert happened(interpreted(product, program), arguments).same(expected)
     assert happened(compiled(product, compile_program(program)), arguments).same(expected)
+
+
+def test_every_op_has_words_for_reports() -> None:
+    assert set(WORDS) == set(Op.__subclasses__())
