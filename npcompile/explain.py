@@ -8,6 +8,8 @@ from dataclasses import replace
 from inspect import unwrap
 from typing import TYPE_CHECKING, Any, ParamSpec
 
+import numpy as np
+
 from npcompile.backends.registry import CompiledGraph
 from npcompile.backends.transfers import Transfer, recorded
 from npcompile.call_times import parts_of, timed, traffic_of
@@ -24,6 +26,7 @@ from npcompile.tracer.function import CompiledFunction
 from npcompile.tracer.restarts import Break
 from npcompile.tracer.value_words import words
 from npcompile.transforms import TransformedFunction
+from npcompile.trees import flatten
 
 if TYPE_CHECKING:
     from npcompile.loop_gradients import Version
@@ -60,7 +63,8 @@ def explain(function: Callable[P, Any]) -> Callable[P, Explanation]:
         if compiled is None:
             return of_plain(innermost(fresh), result)
         verdicts = "" if known is None or not known.is_measured else str(known.trial)
-        parts = parts_of(events, compiled.code.co_qualname, programs_of(compiled), seconds) if events else ()
+        programs = programs_of(compiled, bytes_around((args, kwargs, result)))
+        parts = parts_of(events, compiled.code.co_qualname, programs, seconds) if events else ()
         told = account(compiled, result, transfers)
         if isinstance(function, TransformedFunction) and (user := getattr(unwrap(function.function), "__code__", None)):
             told = replace(told, place=Location(user.co_filename, user.co_firstlineno, user.co_qualname))
@@ -79,8 +83,15 @@ def of_plain(function: Any, result: Any) -> Explanation:
     return Explanation(name, (), (), (Break(why, hint, place),) if why else (), (), (), (), (), {}, result, place=place)
 
 
-def programs_of(compiled: CompiledFunction) -> dict[str, tuple[str, int, int]]:
-    """By the name of the code that calls it: what runs there, its line, and the bytes that it reads and writes at least."""
+def bytes_around(arguments_and_result: Any) -> int:
+    """Of the arrays that a call is given and returns, each counted once."""
+    arrays = {id(x): x.nbytes for x in flatten(arguments_and_result)[0] if isinstance(x, np.ndarray)}
+    return sum(arrays.values())
+
+
+def programs_of(compiled: CompiledFunction, around: int) -> dict[str, tuple[str, int, int]]:
+    """By the name of the code that calls it: what runs there, its line, and the bytes that it reads and writes at least: of a
+    function that is a compiled loop as a whole, those `around` the call."""
     numbers = {id(made): k for k, (_, made) in enumerate(compiled.graphs)}
     found = {}
     for point in compiled.points.values():
@@ -89,7 +100,8 @@ def programs_of(compiled: CompiledFunction) -> dict[str, tuple[str, int, int]]:
         name = f"graph {known}".rstrip() if graphs else "compiled loop"
         nodes = [node for variant in graphs if variant.graph is not None for node in variant.graph.nodes]
         line = min((node.location.line for node in nodes if node.location), default=point.location.line)
-        traffic = max((traffic_of(variant.graph) for variant in graphs if variant.graph is not None), default=0)
+        alone = around if point.is_start and len(compiled.points) == 1 else 0
+        traffic = max((traffic_of(variant.graph) for variant in graphs if variant.graph is not None), default=alone)
         found[f"point_{point.number}"] = name, line, traffic
     return found
 

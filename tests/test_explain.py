@@ -47,6 +47,21 @@ def test_explain_measures_nothing_where_a_profiler_is_at_work():
     assert not report.parts and len(report.graphs) == 2 and "time of this call" not in str(report)
 
 
+def test_explain_compares_the_traffic_of_a_compiled_loop_with_a_copy():
+    def smoothed(x, y):
+        s = 0.0
+        for i in range(x.size):
+            s = 0.5 * (s + x[i])
+            y[i] = s
+        return y
+
+    x = np.ones(1_000_000)
+    report = npc.explain(smoothed)(x, np.empty_like(x))
+    (part,) = (part for part in report.parts if part.name == "compiled loop")
+    assert part.traffic == 2 * x.nbytes * part.times  # what is given and returned counts once
+    assert f"{part.traffic / 1e6:.1f} MB at " in str(report)
+
+
 def test_explain_draws_compiled_loops():
     def relax(x):
         for _ in range(3):
