@@ -30,7 +30,16 @@ from npcompile.backends.cpu.primitives import (
     rounded_text,
     stored_text,
 )
-from npcompile.backends.cpu.reducers import added_text, from_zero, identity_text, is_pairwise, is_position, notes_nan, tree_text
+from npcompile.backends.cpu.reducers import (
+    LOGICAL,
+    added_text,
+    from_zero,
+    identity_text,
+    is_pairwise,
+    is_position,
+    notes_nan,
+    tree_text,
+)
 from npcompile.backends.cpu.software_pipelining import Pipeline
 from npcompile.backends.cpu.vector_loops import VectorForm
 from npcompile.backends.kernels.kernel import (
@@ -233,7 +242,8 @@ class Printer(Sums):
     def simd_loop(self, s: Loop, first: str, end: str) -> None:
         """The same with lanes that the compiler makes."""
         accumulators = self.accumulators.values()
-        clauses = [f"reduction(npc_simd_{a.reducer}_{short(a.dtype)}: {a.name})" for a in accumulators]
+        made = [LOGICAL.get(a.reducer, f"npc_simd_{a.reducer}_{short(a.dtype)}") for a in accumulators]
+        clauses = [f"reduction({reduction}: {a.name})" for reduction, a in zip(made, accumulators)]
         extremes = [a for a in accumulators if notes_nan(a)]
         clauses += [f"reduction(|: {a.name}_seen) reduction({signs_operator(a.reducer)}: {a.name}_signs)" for a in extremes]
         self.line(f"#pragma omp simd {' '.join(clauses)}")

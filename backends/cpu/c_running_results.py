@@ -13,6 +13,8 @@ from npcompile.backends.cpu.kernel_plan import KernelPlan, Order, ReduceForm, Va
 from npcompile.backends.cpu.nan_recheck import doubt_lines
 from npcompile.backends.cpu.primitives import c_type, constant_text, rounded_text
 from npcompile.backends.cpu.reducers import (
+    LOGICAL,
+    WIDTHS,
     added_text,
     better_text,
     combine_text,
@@ -129,6 +131,8 @@ class RunningResults:
         elif self.is_turned(a):
             least = combine_text("minimum", self.place(a), f"-{value}", a.dtype)
             self.line(f"{self.place(a)} = {least};")
+        elif self.is_simd and a.reducer in LOGICAL:
+            self.line(f"{a.name} {LOGICAL[a.reducer]}= {value} != 0;")
         else:
             place = self.place(a)
             if self.is_first and notes_nan(a):
@@ -160,7 +164,8 @@ class RunningResults:
         self.accumulate_in_lanes(s, form)
         if self.is_simd:
             for a in s.accumulators:
-                self.line(f"{c_type(a.dtype)} {a.name} = {lane_identity(a.reducer, a.dtype)};")
+                c = WIDTHS[form.truth_bytes] if a.reducer in LOGICAL else c_type(a.dtype)
+                self.line(f"{c} {a.name} = {lane_identity(a.reducer, a.dtype)};")
                 if self.notes(a):
                     self.line(f"int {a.name}_seen = 0; {declare_signs(a.name, a.reducer, a.dtype)}")
             return

@@ -54,6 +54,7 @@ class ReduceForm:
     order: Order
     lanes: int = 1
     is_fused: bool = False  # are terms so quickly computed that they are added to the lanes as they are?
+    truth_bytes: int = 1  # of the lanes of truth values, where the compiler makes these: as many as what they are asked of
 
 
 @dataclass(frozen=True, slots=True)

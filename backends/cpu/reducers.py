@@ -110,6 +110,8 @@ def from_zero(a: Accumulator, total: str) -> str:
     return combine_text("add", total, constant_text(0, a.dtype), a.dtype)
 
 
+LOGICAL = {"logical_or": "|", "logical_and": "&"}  # of truth values that are 0 or 1, in lanes of so many bytes:
+WIDTHS = {1: "uint8_t", 2: "int16_t", 4: "int32_t", 8: "int64_t"}
 SIMD = re.compile(r"npc_simd_(\w+)_([a-z]\d+)\b")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from npcompile.backends.cpu.kernel_plan import ColumnsForm, LoopForm, Order, ReduceForm, RowSums, StripForm, Terms
 from npcompile.backends.cpu.pairwise import LANES
 from npcompile.backends.cpu.primitives import kind
-from npcompile.backends.cpu.reducers import is_pairwise, is_position
+from npcompile.backends.cpu.reducers import WIDTHS, is_pairwise, is_position
 from npcompile.backends.cpu.software_pipelining import pipeline_of
 from npcompile.backends.kernels.index import axis_variable, symbols_in
 from npcompile.backends.kernels.kernel import (
@@ -52,7 +52,8 @@ def reduce_form(s: Reduce, *, goes_on: bool) -> ReduceForm:
     """`goes_on`: is it combined with others of its kind, of chunks or tiles? Then its lanes are memory."""
     fused = is_fused(s)
     if not goes_on and fits_simd(s):
-        return ReduceForm(Order.SIMD, lanes_for(s), fused)
+        widths = [x.target.dtype.itemsize for x in walk(s.body) if isinstance(x, Load)]
+        return ReduceForm(Order.SIMD, lanes_for(s), fused, max((w for w in widths if w in WIDTHS), default=1))
     if any(map(is_pairwise, s.accumulators)):
         if fused and not goes_on and is_added_in_order(s):
             return ReduceForm(Order.SERIAL, 1, fused)

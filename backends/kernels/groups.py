@@ -80,7 +80,7 @@ class Grouping:
             is_small = not isinstance(size := product(space), Dim) and size <= SMALL
             return "rows" if is_small or node.op == "arg_reduce" else "whole"
         is_few = (
-            node.op != "einsum" and not self.abreast and is_short(space, reduced) and not has_place_vectors(node, space, reduced)
+            node.op != "einsum" and not self.abreast and is_short(space, reduced) and not goes_well_in_rows(node, space, reduced)
         )
         if has_order(node) and not self.abreast:
             return "columns" if not is_in_runs(node) or (is_few and run_of(node).size is not None) else "rows"
@@ -222,10 +222,14 @@ def is_short(space: tuple[Size, ...], reduced: frozenset[int]) -> bool:
     return not isinstance(count, Dim) and 1 < count <= SHORT and max(results, default=1) >= 64
 
 
-def has_place_vectors(node: Node, space: tuple[Size, ...], reduced: frozenset[int]) -> bool:
-    """Is a place looked for in rows that compilers do not read as vectors?"""
+def goes_well_in_rows(node: Node, space: tuple[Size, ...], reduced: frozenset[int]) -> bool:
+    """Are short rows quickly combined where each is a loop? Compilers read some columns of such as vectors."""
     count = product([n for a, n in enumerate(space) if a in reduced])
-    return node.op == "arg_reduce" and node.inputs[0].dtype.itemsize >= 4 and isinstance(count, int) and count > 4 and count != 8
+    if not isinstance(count, int):
+        return False
+    if node.op == "arg_reduce":
+        return node.inputs[0].dtype.itemsize >= 4 and count > 4 and count != 8
+    return node.op == "reduce" and node.params["reducer"] in ("logical_or", "logical_and") and count >= 16
 
 
 def is_long_unrolled(group: Group) -> bool:
