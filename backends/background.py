@@ -16,7 +16,7 @@ Made = TypeVar("Made")
 
 MOST = 2  # compilers at a time, beside the program
 BETWEEN = 2e-3  # seconds between two looks at them
-LATER = 0.02  # of the time that somebody has waited for one
+LATER = 0.02  # share of the time that somebody has waited, by which an end may be noticed later
 
 
 class InBackground(threading.Thread):
@@ -107,7 +107,7 @@ class Job(Generic[SomeWork, Made]):
     def join(self) -> None:
         began = perf_counter()
         with with_collections():
-            while self.is_alive():  # later by a share of the whole, which costs less than to look all the time
+            while self.is_alive():
                 sleep(max(self.pool.between, LATER * (perf_counter() - began)))
 
     def result(self) -> Made:

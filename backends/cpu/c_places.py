@@ -10,7 +10,6 @@ from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.c_sums import Sums
 from npcompile.backends.cpu.lanes import BYTES, IS_HERE
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.statement_forms import room_of_terms
 from npcompile.backends.kernels.index import split_linear
 from npcompile.backends.kernels.kernel import Accumulate, Load, Loop
 from npcompile.backends.kernels.operations import short
@@ -104,16 +103,9 @@ def print_first_places(p: Sums, s: Loop, first: str, end: str) -> None:
         p.line(f"{{ const int64_t {axis} = {at}; {a.name}_terms = {place.buffer} + {size_text(place.offset)}; }}")
     else:
         p.line(f"char {a.name}_terms[{s.size * a.dtype.itemsize + BYTES}] __attribute__((aligned({BYTES})));")
-        p.line(f"char* const {room_of_terms(a)} = {a.name}_terms - {at} * {a.dtype.itemsize};")
+        p.compute_terms(s, "0", "some")
         terms = p.plan.loops[s].terms
-        assert terms
-        is_laned, p.is_laned = p.is_laned, False
-        if terms.is_independent:
-            p.independent_loop(terms.loop, terms.pipeline, at, f"{at} + some")
-        else:
-            p.serial_loop(axis, (at, f"{at} + some"), terms.loop.body)
-        p.is_laned = is_laned
-        if p.values.vectors.get(terms.loop) and not terms.pipeline:  # what fills the last vector is in it, one number again
+        if terms and p.values.vectors.get(terms.loop) and not terms.pipeline:  # its last vector is full
             count = f"{a.name}_stored"
             p.line(IS_HERE)
             p.line(f"const int64_t {count} = (some + 7) / 8 * 8;")

@@ -50,10 +50,10 @@ class RunningResults:
     is_held: bool = False  # are running results of a column in registers?
     held: dict[str, str] = field(default_factory=dict)  # of an accumulator: the ending of the register's name, not "_held"
     is_running: bool = False  # are they asked for after each step?
-    is_first: bool = False  # are they identities still, whatever compilers see?
+    is_first: bool = False  # is nothing combined yet, so that a value replaces the identity?
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
     read: set[tuple[str, Size]] = field(default_factory=set)  # buffers, and where in them
-    rows_at_once: int = 1  # of a task
+    rows_at_once: int = 1  # that a task reads before it writes any
     lane: str = "0"
     is_combining: bool = False  # what tasks have left, in a function of its own
     in_fours: bool = False  # are doubted sums of four rows noted at once?

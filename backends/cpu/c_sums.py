@@ -22,7 +22,7 @@ from npcompile.backends.cpu.primitives import c_type, loaded_text
 from npcompile.backends.cpu.reducers import added_text, combine_text, identity_text, is_pairwise, is_position
 from npcompile.backends.cpu.software_pipelining import Pipeline
 from npcompile.backends.cpu.statement_forms import room_of_terms
-from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Load, Loop, Run, Statement, Value
+from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Load, Loop, Run, Statement, Store, Value
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.meta import product
@@ -372,7 +372,7 @@ class Sums(RunningResults):
     def fused_block(self, s: Loop, first: str, count: str, size: Size | None = None) -> None:
         """Elements that are added to the lanes as they are computed. `size`: how many, where that is known.
 
-        All that is added to is of the block: what goes on behind a loop compilers keep in memory.
+        All that is added to is the block's own: compilers keep in memory what is used after a loop.
         """
         lanes, sums = self.lanes, self.summed()
         self.line(f"int64_t base = {first};")
@@ -454,8 +454,9 @@ class Sums(RunningResults):
         """The terms of `some` elements, after those that are there."""
         first, terms = f"{s.axis}_at", self.plan.loops[s].terms
         assert terms
-        for x in s.body:
-            if isinstance(x, Accumulate) and not is_position(a := self.accumulators[x.accumulator]):
+        stored = {x.buffer for x in terms.loop.body if isinstance(x, Store)}
+        for a in self.accumulators.values():
+            if room_of_terms(a) in stored:
                 self.line(f"char* const {room_of_terms(a)} = {a.name}_terms + ({filled} - {first}) * {a.dtype.itemsize};")
         is_laned, self.is_laned = self.is_laned, False
         if terms.is_independent:

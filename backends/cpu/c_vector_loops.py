@@ -22,7 +22,7 @@ from npcompile.backends.kernels.index import split_linear, symbols_in
 from npcompile.backends.kernels.kernel import Accumulate, Let, Load, Position, Statement, Store, Value
 
 EARLY = 1536  # bytes ahead that memory is asked for
-EARLY_ROW = 8192  # where it is of rows of which the next is on its way while this one is written, at least
+EARLY_ROW = 8192  # the same in rows that are read for a second time, at least: the next row is prefetched meanwhile
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class Vectors(Elements):
         self.p.line(self.lanes.named(f"*(npc_numbers@_in_memory*)({place}) = {vector};"))
 
     def early(self, x: Load) -> str:
-        """Ask for what is read soon. What is the same for all rows is near since the first."""
+        """Prefetch what is read soon. What is the same for all rows is in the caches since the first."""
         way, ahead = self.p.plan.way, str(EARLY)
         if isinstance(way, IndexTasks) and way.axes:
             if symbols_in(x.offset).isdisjoint(axis for axis, _ in way.axes):

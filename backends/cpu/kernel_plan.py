@@ -54,7 +54,7 @@ class ReduceForm:
     order: Order
     lanes: int = 1
     is_fused: bool = False  # are terms so quickly computed that they are added to the lanes as they are?
-    truth_bytes: int = 1  # of the lanes of truth values, where the compiler makes these: as many as what they are asked of
+    truth_bytes: int = 1  # of a lane of booleans, where the compiler makes lanes: as wide as the numbers that are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +199,12 @@ class RowSums:
 
 @dataclass(frozen=True, slots=True)
 class WrittenRow:
-    """What one loop of a task writes."""
+    """The row that one loop of a task writes: when it is written past the caches."""
 
     size: Size  # elements
-    least: int  # so many are worth to be written past the caches, if all rows begin where a line of the caches does:
-    line: int  # after a multiple of so many
-    far: int  # of all tasks, so many move more than caches keep
+    least: int  # elements of a row that is worth it
+    line: int  # elements of a line of the caches, of which a row has whole ones
+    far: int  # elements of all rows that move more than caches keep
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,15 +26,15 @@ def has_blocks(tree: Tree) -> bool:
 def in_blocks(dtype: np.dtype, size: str, rows: list[str], block: Sequence[Sequence[str]], others: Sequence[str]) -> list[str]:
     """A loop over rows for each block of columns from `first` on, where there are not many; else the others.
 
-    `block`: what is before the loop, in it, and behind. As each row waits for the one before, two blocks take turns.
+    `block`: what is before the loop, in it, and after it. Each row waits for the one before, so two blocks are done together.
     """
     lanes = f"NPC_REGISTER / {dtype.itemsize}"
-    before, inside, behind = ([*part, *(WORDS.sub(r"\g<0>_2", line) for line in part)] for part in block)
+    before, inside, after = ([*part, *(WORDS.sub(r"\g<0>_2", line) for line in part)] for part in block)
     return [
         *(f"if ({size} >= {lanes} && {size} <= {ABREAST}) {{", *typedefs(dtype, "NPC_REGISTER")),
         f"for (int64_t first = 0; first < {size}; first += 2 * {lanes}) {{ /* the last block begins in the one before */",
         f"const int64_t first_2 = npc_min(first + {lanes}, {size} - {lanes});",
-        *(f"first = npc_min(first, {size} - {lanes});", *before, *rows, *inside, "}", *behind, "}", "} else {", *others, "}"),
+        *(f"first = npc_min(first, {size} - {lanes});", *before, *rows, *inside, "}", *after, "}", "} else {", *others, "}"),
     ]
 
 

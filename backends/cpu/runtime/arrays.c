@@ -141,8 +141,7 @@ static void offer_memory(struct block* block) {
   block->is_offered = 1;
 }
 
-/* Offer what was not. Processors of threads that are awake have to be told of every page, so that this takes five microseconds
-   for a MiB; once they sleep, a fraction of one. */
+/* Offer what was not. Processors of threads that are awake have to be told of every page, which takes longer than all the rest. */
 static void offer_kept_memory(void) {
   lock_pool();
   for (int i = 0; i < pool.count; i++)
